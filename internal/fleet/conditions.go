@@ -1,0 +1,68 @@
+package fleet
+
+// SetHealth records the verdict of a replica's probe. A replica that turns healthy beside ready ones starts slowly.
+func (f *Fleet) SetHealth(r *Replica, healthy bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.cond.probed && r.cond.healthy == healthy {
+		return
+	}
+	r.cond.probed, r.cond.healthy = true, healthy
+	if healthy {
+		f.startSlowly(r)
+	}
+	f.publish()
+}
+
+// Eject takes a replica out of rotation for its answers' sake, until HalfOpen or Restore.
+func (f *Fleet) Eject(r *Replica) { f.setBreaker(r, open) }
+
+// HalfOpen lets one trial request through to an ejected replica. It does nothing to others.
+func (f *Fleet) HalfOpen(r *Replica) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.cond.breaker == open || r.cond.breaker == trial {
+		r.cond.breaker = halfOpen
+		f.publish()
+	}
+}
+
+// Restore ends an ejection; the replica starts slowly.
+func (f *Fleet) Restore(r *Replica) { f.setBreaker(r, closed) }
+
+func (f *Fleet) setBreaker(r *Replica, b breaker) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.cond.breaker == b {
+		return
+	}
+	r.cond.breaker = b
+	if b == closed {
+		f.startSlowly(r)
+	}
+	f.publish()
+}
+
+// startSlowly begins r's slow start if another replica is ready: in a fleet that starts as a whole there is nobody to take
+// the rest.
+func (f *Fleet) startSlowly(r *Replica) {
+	for _, other := range f.current {
+		if other != r && other.cond.state() == Ready {
+			r.warmSince.Store(f.now().UnixNano())
+			return
+		}
+	}
+}
+
+// Drain stops new requests to the replica of that identity, or lets them flow again, until its source next says otherwise.
+// It reports whether there is such a replica.
+func (f *Fleet) Drain(id string, draining bool) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r, ok := f.current[id]
+	if ok {
+		r.cond.draining = draining
+		f.publish()
+	}
+	return ok
+}

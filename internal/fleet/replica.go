@@ -1,0 +1,99 @@
+package fleet
+
+import (
+	"fmt"
+	"hash/fnv"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Replica is one engine server. The object is stable for as long as its source keeps reporting its address: counters live
+// here, snapshots only point to it. A replica that is removed and added again is a new object, so that requests begun on the
+// old one can never be subtracted from the new one's load.
+type Replica struct {
+	id   string
+	hash uint64
+	base *url.URL
+
+	inFlight  atomic.Int64
+	requests  atomic.Int64
+	warmSince atomic.Int64 // Unix nanoseconds at which slow start began; 0 = warm
+	lost      atomic.Pointer[chan struct{}]
+	removed   atomic.Bool
+
+	cond condition // guarded by the fleet's lock
+}
+
+// newReplica parses and canonicalises rawURL. Two spellings of one address give the same identity.
+func newReplica(rawURL string) (*Replica, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, fmt.Errorf("replica: %w", err)
+	}
+	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return nil, fmt.Errorf("replica: %q is not an http or https URL with a host", rawURL)
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	host := strings.ToLower(u.Hostname())
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	path := strings.TrimRight(u.Path, "/")
+	id := host + ":" + port + path
+	r := &Replica{id: id, hash: hashID(id), base: &url.URL{Scheme: u.Scheme, Host: host + ":" + port, Path: path}}
+	fresh := make(chan struct{})
+	r.lost.Store(&fresh)
+	return r, nil
+}
+
+// hashID places an identity on the rendezvous order: FNV-1a, so that every process on every platform agrees.
+func hashID(id string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(id))
+	return h.Sum64()
+}
+
+// ID is the replica's identity, host:port and the base path if there is one. It survives restarts of the engine and of
+// Warmpath, and is what metrics, headers and the rendezvous order use.
+func (r *Replica) ID() string { return r.id }
+
+// Hash is a 64-bit hash of the identity, the same in every process.
+func (r *Replica) Hash() uint64 { return r.hash }
+
+// URL is the engine's base URL. The caller must not change it.
+func (r *Replica) URL() *url.URL { return r.base }
+
+// InFlight is the number of requests sent to the replica whose responses have not ended. It is never negative.
+func (r *Replica) InFlight() int64 { return r.inFlight.Load() }
+
+// Requests is the number of requests ever sent to this object.
+func (r *Replica) Requests() int64 { return r.requests.Load() }
+
+// Lost returns a channel that is closed when the replica, as it is now, is found dead: its port refuses connections. A
+// replica that comes back has a new channel.
+func (r *Replica) Lost() <-chan struct{} { return *r.lost.Load() }
+
+// MarkLost tells every request that waits on the replica that its engine process is gone.
+func (r *Replica) MarkLost() {
+	fresh := make(chan struct{})
+	close(*r.lost.Swap(&fresh))
+}
+
+// Warmth is the share of its ordinary cold work that the replica should get at time now, in (0, 1]. It grows linearly over
+// the slow-start window, from a tenth, after the replica has joined or come back.
+func (r *Replica) Warmth(now time.Time, window time.Duration) float64 {
+	since := r.warmSince.Load()
+	if since == 0 || window <= 0 {
+		return 1
+	}
+	age := now.Sub(time.Unix(0, since))
+	if age >= window {
+		return 1
+	}
+	return max(0.1, float64(age)/float64(window))
+}
