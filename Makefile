@@ -1,0 +1,61 @@
+# Warmpath's development targets. `make help` lists them; only Go is needed for build, test and fuzz.
+GO       ?= go
+FUZZTIME ?= 10s
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+TOOL      = $(GO) tool -modfile=tools/go.mod
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build bin/warmpath, static and reproducible
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/warmpath ./cmd/warmpath
+
+.PHONY: test
+test: ## Run every test that needs nothing but Go
+	$(GO) test ./...
+
+.PHONY: race
+race: ## Run the same tests under the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race ./...
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for FUZZTIME (10s)
+	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' tools/fuzz.sh
+
+.PHONY: bench
+bench: ## Run the micro-benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: e2e
+e2e: ## Run the real binary against emulated engines
+	$(GO) test -count=1 -timeout 10m -tags e2e ./test/e2e/...
+
+.PHONY: e2e-real
+e2e-real: ## Run the real binary against llama.cpp servers (needs python3 with pip; about 5 minutes)
+	$(GO) test -count=1 -timeout 20m -tags e2ereal -v -run '^TestRealEngines$$' ./test/e2e/realengine
+
+.PHONY: lint
+lint: ## Check style and correctness with golangci-lint
+	$(TOOL) golangci-lint run ./...
+
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities (needs the Go vulnerability database)
+	$(TOOL) govulncheck ./...
+
+.PHONY: fmt
+fmt: ## Format the code
+	$(TOOL) golangci-lint fmt ./...
+
+.PHONY: generate
+generate: ## Write generated references and schemas anew
+	$(GO) generate ./...
+
+.PHONY: cover
+cover: ## Measure test coverage into cover.html
+	$(GO) test -coverpkg=./... -coverprofile=cover.out ./...
+	$(GO) tool cover -html=cover.out -o cover.html
+	@$(GO) tool cover -func=cover.out | tail -n 1

@@ -1,0 +1,89 @@
+// Package architecture holds the laws of the source tree: who may import whom, and how packages are written.
+package architecture
+
+import (
+	"os"
+	"testing"
+)
+
+// serving is where the serving path begins: everything it reaches runs in production.
+var serving = []string{"internal/router", "internal/proxy"}
+
+// laboratory are the packages that imitate, load or model a fleet. They must never add to what a production process runs.
+var laboratory = []string{"internal/emulator", "internal/simulate", "internal/bench", "internal/tune", "internal/workload"}
+
+// laws are the import rules of docs/ARCHITECTURE.md.
+var laws = []law{
+	{
+		of:     "internal/routing",
+		may:    []string{"internal/fleet", "internal/kvindex", "internal/prompt"},
+		never:  []string{"net/http"},
+		reason: "a strategy decides from facts alone, so that the simulator, explain and a test run the same code",
+	},
+	{
+		of:     "internal/fleet",
+		may:    []string{},
+		reason: "everything stands on the fleet, so it stands on nothing of ours",
+	},
+	{
+		of:     "internal/prompt",
+		may:    []string{},
+		never:  []string{"net/http"},
+		reason: "what a prompt is does not depend on who carries it",
+	},
+	{
+		of:     "internal/discovery",
+		may:    []string{"internal/fleet", "internal/filewatch"},
+		reason: "a source is built from its own options and can be used without the configuration file",
+	},
+	{
+		of:     "internal/config",
+		may:    []string{"internal/filewatch"},
+		reason: "configuration is data: what it configures imports nothing back through it",
+	},
+}
+
+// importers names the only packages that may import a package; tests may import anything.
+var importers = map[string][]string{
+	"internal/proxy":  {"internal/router", "cmd"},
+	"internal/router": {"cmd", "internal/demo"},
+}
+
+// maxFileLines bounds a file that is not a test: more than this is more than one subject.
+const maxFileLines = 400
+
+// maxDepth is how many folders a package may lie below internal/.
+const maxDepth = 2
+
+// forbiddenNames say nothing about what is inside.
+var forbiddenNames = []string{"utils", "util", "common", "helpers", "helper", "misc", "manager", "pkg"}
+
+func TestImportLaws(t *testing.T) {
+	tree := load(t, os.DirFS("../.."))
+	report(t, tree.breaches(laws))
+	report(t, tree.strangers(importers))
+}
+
+func TestServingPathIsFreeOfTheLaboratory(t *testing.T) {
+	tree := load(t, os.DirFS("../.."))
+	report(t, tree.reaches(serving, laboratory))
+}
+
+func TestPackageComments(t *testing.T) {
+	report(t, load(t, os.DirFS("../..")).comments())
+}
+
+func TestPackageNamesAndPlaces(t *testing.T) {
+	report(t, load(t, os.DirFS("../..")).misnamed(forbiddenNames, maxDepth))
+}
+
+func TestFileLengths(t *testing.T) {
+	report(t, load(t, os.DirFS("../..")).longFiles(maxFileLines))
+}
+
+func report(t *testing.T, findings []string) {
+	t.Helper()
+	for _, finding := range findings {
+		t.Error(finding)
+	}
+}
