@@ -86,6 +86,7 @@ func (f *Fleet) retireMissing(want map[string]*Replica) {
 		}
 		delete(f.current, id)
 		r.removed.Store(true)
+		r.MarkLost()
 		if r.inFlight.Load() > 0 {
 			f.retired[r] = struct{}{}
 		}

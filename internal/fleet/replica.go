@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"context"
 	"fmt"
 	"hash/fnv"
 	"net/url"
@@ -20,7 +21,7 @@ type Replica struct {
 	inFlight  atomic.Int64
 	requests  atomic.Int64
 	warmSince atomic.Int64 // Unix nanoseconds at which slow start began; 0 = warm
-	lost      atomic.Pointer[chan struct{}]
+	lost      atomic.Pointer[loss]
 	removed   atomic.Bool
 
 	cond condition // guarded by the fleet's lock
@@ -46,9 +47,19 @@ func newReplica(rawURL string) (*Replica, error) {
 	path := strings.TrimRight(u.Path, "/")
 	id := host + ":" + port + path
 	r := &Replica{id: id, hash: hashID(id), base: &url.URL{Scheme: u.Scheme, Host: host + ":" + port, Path: path}}
-	fresh := make(chan struct{})
-	r.lost.Store(&fresh)
+	r.lost.Store(newLoss())
 	return r, nil
+}
+
+// loss is a context that ends when a replica's engine process is found gone.
+type loss struct {
+	context.Context
+	end context.CancelFunc
+}
+
+func newLoss() *loss {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &loss{Context: ctx, end: cancel}
 }
 
 // hashID places an identity on the rendezvous order: FNV-1a, so that every process on every platform agrees.
@@ -74,15 +85,15 @@ func (r *Replica) InFlight() int64 { return r.inFlight.Load() }
 // Requests is the number of requests ever sent to this object.
 func (r *Replica) Requests() int64 { return r.requests.Load() }
 
-// Lost returns a channel that is closed when the replica, as it is now, is found dead: its port refuses connections. A
-// replica that comes back has a new channel.
-func (r *Replica) Lost() <-chan struct{} { return *r.lost.Load() }
+// Lost returns a context that ends when the replica, as it is now, is found dead (its port refuses connections) or is
+// removed from its fleet. A replica that comes back has a new one.
+func (r *Replica) Lost() context.Context { return r.lost.Load() }
 
 // MarkLost tells every request that waits on the replica that its engine process is gone.
-func (r *Replica) MarkLost() {
-	fresh := make(chan struct{})
-	close(*r.lost.Swap(&fresh))
-}
+func (r *Replica) MarkLost() { r.lost.Swap(newLoss()).end() }
+
+// Removed says that the replica's source no longer reports it; its open requests may still finish.
+func (r *Replica) Removed() bool { return r.removed.Load() }
 
 // Warmth is the share of its ordinary cold work that the replica should get at time now, in (0, 1]. It grows linearly over
 // the slow-start window, from a tenth, after the replica has joined or come back.
