@@ -1,0 +1,36 @@
+// Package engine knows the inference servers that Warmpath stands in front of, one file each.
+package engine
+
+import "slices"
+
+// Engine is what Warmpath must know of a kind of inference server to use it at all. What only some of them offer is a small
+// interface of its own, which the kinds that offer it also satisfy. Engines are values without state and safe for
+// concurrent use.
+type Engine interface {
+	// Name is the word for it in the configuration.
+	Name() string
+	// HealthPath is the path, below the base URL of a replica, that answers GET with a 2xx when and only when the replica
+	// can take requests. It begins with a slash.
+	HealthPath() string
+}
+
+// engines is the registry, in the order in which documentation and error messages name them.
+var engines = []Engine{vllm{}, sglang{}, tensorRTLLM{}, llamaCPP{}, generic{}}
+
+// Lookup finds an engine by its name in the configuration.
+func Lookup(name string) (Engine, bool) {
+	i := slices.IndexFunc(engines, func(e Engine) bool { return e.Name() == name })
+	if i < 0 {
+		return nil, false
+	}
+	return engines[i], true
+}
+
+// Names lists the names that Lookup knows.
+func Names() []string {
+	names := make([]string, len(engines))
+	for i, e := range engines {
+		names[i] = e.Name()
+	}
+	return names
+}

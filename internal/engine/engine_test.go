@@ -1,0 +1,54 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestLookup(t *testing.T) {
+	tests := []struct{ name, healthPath string }{
+		{"vllm", "/health"},
+		{"sglang", "/health"},
+		{"tensorrtllm", "/health"},
+		{"llamacpp", "/health"},
+		{"generic", "/health"},
+	}
+	var names []string
+	for _, tt := range tests {
+		names = append(names, tt.name)
+		e, ok := Lookup(tt.name)
+		if !ok {
+			t.Errorf("Lookup(%q) found nothing", tt.name)
+			continue
+		}
+		if got := e.HealthPath(); got != tt.healthPath {
+			t.Errorf("health path of %s: got %q, want %q", tt.name, got, tt.healthPath)
+		}
+	}
+	if diff := cmp.Diff(names, Names()); diff != "" {
+		t.Errorf("Names() (-want +got):\n%s", diff)
+	}
+}
+
+func TestLookupOfAnUnknownName(t *testing.T) {
+	for _, name := range []string{"", "vLLM", "vllm ", "tgi"} {
+		if e, ok := Lookup(name); ok || e != nil {
+			t.Errorf("Lookup(%q) = %v, %v; want none", name, e, ok)
+		}
+	}
+}
+
+// TestEveryEngine holds what all of them promise.
+func TestEveryEngine(t *testing.T) {
+	for _, name := range Names() {
+		e, _ := Lookup(name)
+		if e.Name() != name || name != strings.ToLower(name) {
+			t.Errorf("engine %q calls itself %q; want one lower-case word", name, e.Name())
+		}
+		if !strings.HasPrefix(e.HealthPath(), "/") {
+			t.Errorf("health path of %s: %q does not begin with a slash", name, e.HealthPath())
+		}
+	}
+}
