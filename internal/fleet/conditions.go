@@ -1,6 +1,6 @@
 package fleet
 
-// SetHealth records the verdict of a replica's probe. A replica that turns healthy beside ready ones starts slowly.
+// SetHealth records the verdict of a replica's probe. A replica that turns healthy beside warm ones starts slowly.
 func (f *Fleet) SetHealth(r *Replica, healthy bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -23,6 +23,7 @@ func (f *Fleet) HalfOpen(r *Replica) {
 	defer f.mu.Unlock()
 	if r.cond.breaker == open || r.cond.breaker == trial {
 		r.cond.breaker = halfOpen
+		r.trial.Store(nil)
 		f.publish()
 	}
 }
@@ -37,18 +38,22 @@ func (f *Fleet) setBreaker(r *Replica, b breaker) {
 		return
 	}
 	r.cond.breaker = b
+	r.trial.Store(nil)
 	if b == closed {
 		f.startSlowly(r)
 	}
 	f.publish()
 }
 
-// startSlowly begins r's slow start if another replica is ready: in a fleet that starts as a whole there is nobody to take
-// the rest.
+// startSlowly begins r's slow start if another replica has been in rotation for a whole window: in a fleet that starts as a
+// whole there is nobody to take the rest, and the first to pass its probe must not get everything.
 func (f *Fleet) startSlowly(r *Replica) {
+	now := f.now()
+	r.cond.since = now
+	r.warmSince.Store(0)
 	for _, other := range f.current {
-		if other != r && other.cond.state() == Ready {
-			r.warmSince.Store(f.now().UnixNano())
+		if other != r && other.cond.state() == Ready && now.Sub(other.cond.since) >= f.slowStart {
+			r.warmSince.Store(now.UnixNano())
 			return
 		}
 	}

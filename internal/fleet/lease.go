@@ -6,7 +6,6 @@ import "sync/atomic"
 type Lease struct {
 	fleet    *Fleet
 	replica  *Replica
-	trial    bool
 	released atomic.Bool
 }
 
@@ -24,7 +23,7 @@ func (f *Fleet) Acquire(pick func(*View) *Replica) *Lease {
 	r.requests.Add(1)
 	l := &Lease{fleet: f, replica: r}
 	if r.cond.breaker == halfOpen {
-		l.trial = true
+		r.trial.Store(l)
 		r.cond.breaker = trial
 		f.publish()
 	}
@@ -34,17 +33,31 @@ func (f *Fleet) Acquire(pick func(*View) *Replica) *Lease {
 // Replica is the object the lease counts on.
 func (l *Lease) Replica() *Replica { return l.replica }
 
-// Trial says that this request is the one that decides whether a half-open replica returns.
-func (l *Lease) Trial() bool { return l.trial }
+// Trial says that this request is the one that decides whether a half-open replica returns. It is false again once the
+// replica has been judged, or another trial has begun.
+func (l *Lease) Trial() bool { return l.replica.trial.Load() == l }
 
-// Release ends the hold. Only the first call counts.
+// Release ends the hold. Only the first call counts. A trial that ends without a verdict makes way for another.
 func (l *Lease) Release() {
 	if l.released.Swap(true) {
 		return
 	}
+	if l.Trial() {
+		l.fleet.abandon(l)
+	}
 	left := l.replica.inFlight.Add(-1)
 	if left == 0 && l.replica.removed.Load() {
 		l.fleet.forget(l.replica)
+	}
+}
+
+// abandon lets another trial begin. The lease stays the trial until then, so that a verdict which comes late still counts.
+func (f *Fleet) abandon(l *Lease) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r := l.replica; l.Trial() && r.cond.breaker == trial {
+		r.cond.breaker = halfOpen
+		f.publish()
 	}
 }
 

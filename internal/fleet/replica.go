@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -23,6 +24,7 @@ type Replica struct {
 	warmSince atomic.Int64 // Unix nanoseconds at which slow start began; 0 = warm
 	lost      atomic.Pointer[loss]
 	removed   atomic.Bool
+	trial     atomic.Pointer[Lease] // the request that decides whether the half-open replica returns
 
 	cond condition // guarded by the fleet's lock
 }
@@ -33,7 +35,7 @@ func newReplica(rawURL string) (*Replica, error) {
 	if err != nil {
 		return nil, fmt.Errorf("replica: %w", err)
 	}
-	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+	if (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
 		return nil, fmt.Errorf("replica: %q is not an http or https URL with a host", rawURL)
 	}
 	port := u.Port()
@@ -41,6 +43,9 @@ func newReplica(rawURL string) (*Replica, error) {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
 	host := strings.ToLower(u.Hostname())
+	if ip, err := netip.ParseAddr(host); err == nil {
+		host = ip.String()
+	}
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}

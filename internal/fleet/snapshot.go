@@ -25,6 +25,7 @@ type condition struct {
 	healthy  bool
 	draining bool
 	breaker  breaker
+	since    time.Time // when it last turned healthy or was restored
 }
 
 // breaker is the passive circuit of one replica.
