@@ -1,0 +1,86 @@
+// Package prompt reads from a request body what routing needs: the model, the stream flag, and a stable key of the prompt's first characters.
+//
+// One pass ([Scan]) validates the body as JSON and notes where the few
+// interesting values stand; [Body.TextKey] then visits only the text that falls
+// into the prefix window. Bodies are never re-serialised: the one edit there is
+// ([Body.SpliceModel]) replaces a single value in place.
+package prompt
+
+import "fmt"
+
+// Shape says which fields of a JSON body carry prompt text.
+type Shape uint8
+
+const (
+	// ShapeNone has no prompt text: unknown paths, and embeddings, which leave
+	// no reusable KV prefix behind. Only model and stream are read.
+	ShapeNone Shape = iota
+	// ShapeChat is /v1/chat/completions: messages.
+	ShapeChat
+	// ShapeCompletion is /v1/completions: prompt, as a string, a list of
+	// strings, a list of token ids, or a list of such lists.
+	ShapeCompletion
+	// ShapeResponses is /v1/responses: instructions, then input, as a string or
+	// a list of items.
+	ShapeResponses
+	// ShapeAnthropic is /v1/messages: system, as a string or blocks, then messages.
+	ShapeAnthropic
+)
+
+// textFields names the top-level keys that carry prompt text, in prompt order.
+var textFields = [...][]string{
+	ShapeNone:       nil,
+	ShapeChat:       {"messages"},
+	ShapeCompletion: {"prompt"},
+	ShapeResponses:  {"instructions", "input"},
+	ShapeAnthropic:  {"system", "messages"},
+}
+
+// Body is what one pass over a request body found. It refers to the scanned
+// bytes and does not own them: they must stay unchanged while the Body is in
+// use. Model and CacheKey are copies and may be kept.
+type Body struct {
+	// Raw is the scanned body itself.
+	Raw []byte
+	// Model is the decoded value of "model"; empty unless HasModel.
+	Model string
+	// HasModel reports that "model" is present and a string.
+	HasModel bool
+	// Stream reports that "stream" is the literal true.
+	Stream bool
+	// CacheKey is the decoded value of "prompt_cache_key", the client's own hint
+	// at which requests share a prefix; empty when absent, not a string, or
+	// under ShapeNone.
+	CacheKey string
+
+	shape Shape
+	model span
+	text  [2]span // values of textFields[shape]; empty where absent
+}
+
+// span is a half-open range of bytes in the body; the zero span is no value.
+type span struct{ start, end int }
+
+// ModelSpan is the range in Raw of the value of the last top-level "model",
+// quotes included. It is 0, 0 when there is none or it is not a string.
+func (b *Body) ModelSpan() (start, end int) { return b.model.start, b.model.end }
+
+// field is the value of the i-th text field of the body's shape, nil when absent.
+func (b *Body) field(i int) []byte {
+	return b.Raw[b.text[i].start:b.text[i].end]
+}
+
+// SyntaxError reports a body that is not one JSON value (RFC 8259). It names a
+// position and a reason and never repeats what the body says.
+type SyntaxError struct {
+	// Offset is the position of the first byte that cannot be right, counted
+	// from 0; the body's length when it ends too early.
+	Offset int64
+	// Reason says what was wrong there.
+	Reason string
+}
+
+// Error implements error.
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("request body: not valid JSON at byte %d: %s", e.Offset, e.Reason)
+}
