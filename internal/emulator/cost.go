@@ -1,0 +1,57 @@
+package emulator
+
+import (
+	"fmt"
+	"time"
+)
+
+// Cost holds the constants of the step-time model, all in milliseconds. A step of a continuous-batching engine takes
+//
+//	T0 + sum over decoding sequences (D + K*context) + sum over prefill chunks (P*n + A*n*(before + n/2))
+//
+// where context is the sequence's tokens so far, n the tokens of the chunk and before the tokens that precede it. The
+// last term is causal attention: token i of a prompt attends to i tokens.
+type Cost struct {
+	T0 float64 // fixed cost of a step
+	P  float64 // per prefill token
+	D  float64 // per decoding sequence
+	K  float64 // per decoding sequence and context token
+	A  float64 // per prefill token and token before it
+}
+
+// Cost70B is a 70-billion-parameter model on eight data-centre GPUs: 12,500 prompt tokens a second.
+var Cost70B = Cost{T0: 12, P: 0.08, D: 0.06, K: 1.5e-5, A: 1.6e-6}
+
+// Cost8B is an 8-billion-parameter model on one data-centre GPU: 25,000 prompt tokens a second. It is an estimate.
+var Cost8B = Cost{T0: 6, P: 0.04, D: 0.03, K: 1.0e-5, A: 0.6e-6}
+
+// Preset returns the cost constants that go by a name: "70b" or "8b".
+func Preset(name string) (Cost, error) {
+	switch name {
+	case "70b":
+		return Cost70B, nil
+	case "8b":
+		return Cost8B, nil
+	}
+	return Cost{}, fmt.Errorf("preset %q: not known; use 70b or 8b", name)
+}
+
+// Scale returns the constants of an engine that is factor times slower.
+func (c Cost) Scale(factor float64) Cost {
+	return Cost{T0: c.T0 * factor, P: c.P * factor, D: c.D * factor, K: c.K * factor, A: c.A * factor}
+}
+
+// decode is the cost in milliseconds of one more token for a sequence of context tokens.
+func (c Cost) decode(context int) float64 {
+	return c.D + c.K*float64(context)
+}
+
+// prefill is the cost in milliseconds of a chunk of n prompt tokens behind before others.
+func (c Cost) prefill(before, n int) float64 {
+	return c.P*float64(n) + c.A*float64(n)*(float64(before)+float64(n)/2)
+}
+
+// milliseconds converts the unit of the cost model into a time.Duration.
+func milliseconds(ms float64) time.Duration {
+	return time.Duration(ms * float64(time.Millisecond))
+}

@@ -1,0 +1,276 @@
+package emulator
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// maxBody bounds a request body, in bytes. vLLM has no limit; an emulator on a laptop wants one.
+const maxBody = 256 << 20
+
+// maxLag bounds how far the steps may fall behind real time on a busy machine before the delay is accepted rather
+// than caught up with.
+const maxLag = 50 * time.Millisecond
+
+// Stats counts a server's work since it started.
+type Stats struct {
+	Requests     uint64 // HTTP requests for an answer, struck by faults or not
+	PromptTokens uint64 // of sequences whose prefill has ended
+	CachedTokens uint64 // those of them found in the cache
+}
+
+// Server is an emulated engine as an http.Handler. Its answers come as Run steps the engine. It takes its time from
+// package time alone, so testing/synctest runs it in virtual time.
+type Server struct {
+	options  Options
+	routes   map[string]map[string]http.HandlerFunc // path, method
+	faults   *faultBook
+	metrics  *metrics
+	started  time.Time
+	requests atomic.Uint64
+	ids      atomic.Uint64 // answers named so far
+	wake     chan struct{} // holds a token when the engine may have something to do
+	refuse   func(bool)    // opens and closes the port, if the server has one
+
+	mu      sync.Mutex // guards what follows
+	core    *Core
+	cost    Cost // of the engine without faults
+	stalled bool
+	events  []Event
+}
+
+// New returns a cold server that answers once Run runs, or an error when an option is out of range.
+func New(o Options) (*Server, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("emulator: %w", err)
+	}
+	core, err := NewCore(o.Config)
+	if err != nil {
+		return nil, fmt.Errorf("emulator: %w", err)
+	}
+	s := &Server{
+		options: o,
+		started: time.Now(),
+		wake:    make(chan struct{}, 1),
+		core:    core,
+		cost:    core.Config().Cost,
+	}
+	s.metrics = newMetrics(s)
+	s.faults = &faultBook{rand: o.Rand, changed: s.faultsChanged}
+	s.routes = s.table()
+	s.faults.add(o.Faults...)
+	return s, nil
+}
+
+func (s *Server) table() map[string]map[string]http.HandlerFunc {
+	get := func(h http.HandlerFunc) map[string]http.HandlerFunc { return map[string]http.HandlerFunc{"GET": h} }
+	post := func(h http.HandlerFunc) map[string]http.HandlerFunc { return map[string]http.HandlerFunc{"POST": h} }
+	metrics := promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}).ServeHTTP
+	return map[string]map[string]http.HandlerFunc{
+		"/v1/chat/completions":      post(s.api(parseChat, openAIError)),
+		"/v1/completions":           post(s.api(parseCompletion, openAIError)),
+		"/v1/embeddings":            post(s.api(parseEmbedding, openAIError)),
+		"/v1/responses":             post(s.api(parseResponse, openAIError)),
+		"/v1/messages":              post(s.api(parseMessages, messagesError)),
+		"/v1/messages/count_tokens": post(s.countTokens),
+		"/invocations":              post(s.api(parseInvocation, openAIError)),
+		"/v1/models":                get(s.models),
+		"/health":                   get(s.health),
+		"/ping":                     {"GET": s.health, "POST": s.health},
+		"/version":                  get(s.version),
+		"/metrics":                  {"GET": metrics, "HEAD": metrics},
+		"/emulator/faults":          {"GET": s.getFaults, "POST": s.postFaults, "DELETE": s.deleteFaults},
+	}
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	methods, ok := s.routes[r.URL.Path]
+	if !ok {
+		frameworkError(w, http.StatusNotFound)
+		return
+	}
+	handle, ok := methods[r.Method]
+	if !ok {
+		allowed := make([]string, 0, len(methods))
+		for m := range methods {
+			allowed = append(allowed, m)
+		}
+		slices.Sort(allowed)
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		frameworkError(w, http.StatusMethodNotAllowed)
+		return
+	}
+	handle(w, r)
+}
+
+// Run steps the engine in real time, TimeScale times as fast as the model says, until ctx ends. It is called once.
+func (s *Server) Run(ctx context.Context) {
+	defer s.faults.stop()
+	deadline := time.Now()
+	for {
+		step, ok := s.begin()
+		if !ok {
+			select {
+			case <-ctx.Done():
+				return
+			case <-s.wake:
+			}
+			deadline = time.Now()
+			continue
+		}
+		if earliest := time.Now().Add(-maxLag); deadline.Before(earliest) {
+			deadline = earliest
+		}
+		deadline = deadline.Add(step)
+		if !sleepUntil(ctx, deadline) {
+			return
+		}
+		s.finish()
+	}
+}
+
+// sleepUntil reports false when ctx ended first.
+func sleepUntil(ctx context.Context, deadline time.Time) bool {
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// begin starts a step and returns its real duration.
+func (s *Server) begin() (time.Duration, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stalled {
+		return 0, false
+	}
+	step, ok := s.core.Begin(0)
+	return time.Duration(float64(step) / s.options.TimeScale), ok
+}
+
+// finish ends the step and tells the sequences that advanced.
+func (s *Server) finish() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = s.core.Finish(s.events[:0])
+	for _, e := range s.events {
+		e.Request.Data.(*sequence).advance(e)
+	}
+	clear(s.events)
+}
+
+func (s *Server) wakeUp() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // it is awake, or about to be
+	}
+}
+
+// faultsChanged brings the engine to the state that the faults in force ask for.
+func (s *Server) faultsChanged() {
+	state := s.faults.state()
+	s.mu.Lock()
+	s.core.SetCost(s.cost.Scale(state.slow))
+	s.stalled = state.stalled
+	refuse := s.refuse
+	s.mu.Unlock()
+	s.wakeUp()
+	if refuse != nil {
+		refuse(state.refused)
+	}
+}
+
+// refusedWithoutPort reports whether FaultRefuse holds and there is no port to close: a reset must do.
+func (s *Server) refusedWithoutPort() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refuse == nil && s.faults.state().refused
+}
+
+// Stats returns the server's counters.
+func (s *Server) Stats() Stats {
+	load := s.load()
+	return Stats{Requests: s.requests.Load(), PromptTokens: load.PromptTokens, CachedTokens: load.CachedTokens}
+}
+
+func (s *Server) load() Load {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.core.Load()
+}
+
+// maxTokens is the longest prompt and answer together: whatever fits in the cache.
+func (s *Server) maxTokens() int {
+	config := s.core.Config()
+	return config.Blocks * config.BlockSize
+}
+
+func (s *Server) health(w http.ResponseWriter, r *http.Request) {
+	if _, ok := s.faults.take(r.URL.Path); ok {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+}
+
+func (s *Server) version(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]string{"version": "0.32.0"})
+}
+
+func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
+	type model struct {
+		ID          string  `json:"id"`
+		Object      string  `json:"object"`
+		Created     int64   `json:"created"`
+		OwnedBy     string  `json:"owned_by"`
+		Root        string  `json:"root"`
+		Parent      *string `json:"parent"`
+		MaxModelLen int     `json:"max_model_len"`
+	}
+	list := make([]model, len(s.options.Models))
+	for i, name := range s.options.Models {
+		list[i] = model{ID: name, Object: "model", Created: s.started.Unix(), OwnedBy: "vllm", Root: name, MaxModelLen: s.maxTokens()}
+	}
+	writeJSON(w, http.StatusOK, struct {
+		Object string  `json:"object"`
+		Data   []model `json:"data"`
+	}{"list", list})
+}
+
+// readJSON reads a body as vLLM does: an undeclared type passes, any other than JSON does not.
+func readJSON(r *http.Request) (jsontext.Value, error) {
+	if kind := r.Header.Get("Content-Type"); kind != "" {
+		if media, _, err := mime.ParseMediaType(kind); err != nil || media != "application/json" {
+			return nil, invalid("", "Unsupported Media Type: Only 'application/json' is allowed")
+		}
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	switch {
+	case err != nil:
+		return nil, invalid("body", fmt.Sprintf("the body ended early: %v", err))
+	case len(body) > maxBody:
+		return nil, newWireError(http.StatusRequestEntityTooLarge, "Request Entity Too Large", "body", "the body is too large")
+	case len(body) == 0:
+		return nil, invalid("body", "{'type': 'missing', 'loc': 'body', 'msg': 'Field required', 'input': 'None'}")
+	}
+	value := jsontext.Value(body)
+	if !value.IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) {
+		return nil, invalid("body", "{'type': 'json_invalid', 'loc': 'body', 'msg': 'JSON decode error'}")
+	}
+	return jsontext.Value(strings.TrimSpace(string(body))), nil
+}
