@@ -1,0 +1,192 @@
+// Package config reads, validates and documents Warmpath's configuration, and says all that is wrong with it at once.
+package config
+
+// This file is data as much as code: defaults, ranges and choices stand in the field tags, and the comments become the
+// key descriptions of the JSON Schema and of docs/reference/configuration.md. After a change run `go generate ./internal/config`.
+
+// Config is one whole configuration file.
+type Config struct {
+	// Data is the listener that clients call.
+	Data Data `yaml:"data"`
+	// Admin is the listener for operators.
+	Admin Admin `yaml:"admin"`
+	// Pools say where replicas live, by pool name. At least one.
+	Pools map[string]Pool `yaml:"pools" required:"true"`
+	// Endpoints are the named services that clients call, by endpoint name. At least one.
+	Endpoints map[string]Endpoint `yaml:"endpoints" required:"true"`
+
+	// Warnings are findings that do not prevent the configuration from being used.
+	Warnings Errors `yaml:"-"`
+}
+
+// Data is the listener that clients call: its address, limits and shutdown.
+type Data struct {
+	// Listen is the address that clients connect to, HOST:PORT. An empty host means every interface.
+	Listen string `yaml:"listen" default:"127.0.0.1:8080"`
+	// MaxBody is the largest request body accepted, as sent. A larger one is answered with 413.
+	MaxBody Bytes `yaml:"max_body" default:"64MiB" min:"1KiB"`
+	// MaxDecodedBody is the most that a compressed request body may decode to. Not less than `max_body`.
+	MaxDecodedBody Bytes `yaml:"max_decoded_body" default:"256MiB" min:"1KiB"`
+	// MaxHeader is the largest request header block accepted.
+	MaxHeader Bytes `yaml:"max_header" default:"64KiB" min:"4KiB" max:"16MiB"`
+	// MaxConnections is the most client connections open at once. 0 means no limit.
+	MaxConnections int `yaml:"max_connections" default:"0" min:"0"`
+	// HeaderTimeout is the time a client has to send its request headers.
+	HeaderTimeout Duration `yaml:"header_timeout" default:"10s" min:"100ms"`
+	// BodyTimeout is the longest pause, without a byte, while a client sends its request body.
+	BodyTimeout Duration `yaml:"body_timeout" default:"30s" min:"100ms"`
+	// IdleTimeout is how long a client's unused connection is kept open.
+	IdleTimeout Duration `yaml:"idle_timeout" default:"90s" min:"1s"`
+	// DecisionHeaders adds `X-Warmpath-Replica` and `X-Warmpath-Decision` to answers.
+	DecisionHeaders bool `yaml:"decision_headers" default:"true"`
+	// TrustForwarded keeps the `X-Forwarded-*` headers that clients send and adds to them; otherwise they are replaced.
+	// Turn it on only behind a proxy that sets them.
+	TrustForwarded bool `yaml:"trust_forwarded" default:"false"`
+	// Drain is what happens between SIGTERM and the end of the process.
+	Drain Drain `yaml:"drain"`
+}
+
+// Drain is the graceful shutdown that SIGTERM starts.
+type Drain struct {
+	// Delay is how long Warmpath reports itself not ready and still accepts requests, so that whatever stands in front
+	// notices first.
+	Delay Duration `yaml:"delay" default:"5s" min:"0s"`
+	// Limit is the time that open requests then have to finish.
+	Limit Duration `yaml:"limit" default:"10m" min:"0s"`
+}
+
+// Admin is the listener for operators: metrics, health, explain and dashboard. It asks for no credentials; keep it off
+// public networks.
+type Admin struct {
+	// Listen is the address of the admin listener, HOST:PORT.
+	Listen string `yaml:"listen" default:"127.0.0.1:8081"`
+}
+
+// Pool is a set of replicas that run the same model on the same kind of engine. It has exactly one source of replicas:
+// `static`, `file` or `dns`.
+type Pool struct {
+	// Engine is the inference engine that the replicas run. It decides the health path, the metric names and where an
+	// answer reports cached tokens.
+	Engine string `yaml:"engine" default:"generic" enum:"vllm|sglang|tensorrtllm|llamacpp|generic"`
+	// Static lists the base URLs of the replicas, for example `http://10.0.0.1:8000`.
+	Static []string `yaml:"static"`
+	// File is the path of a YAML or JSON file that lists the replicas and is watched for changes. A relative path starts
+	// at the directory of the configuration file.
+	File string `yaml:"file"`
+	// DNS finds the replicas by a DNS name that is resolved again and again.
+	DNS *DNS `yaml:"dns"`
+	// Health is the active probe of each replica.
+	Health Health `yaml:"health"`
+	// Ejection takes a replica out of rotation because of what its answers show.
+	Ejection Ejection `yaml:"ejection"`
+	// SlowStart is the window over which a new or returning replica takes a growing share of cold work. 0s means none.
+	SlowStart Duration `yaml:"slow_start" default:"10s" min:"0s"`
+	// ConnectTimeout is the time to establish a connection to a replica.
+	ConnectTimeout Duration `yaml:"connect_timeout" default:"1s" min:"10ms" max:"1m"`
+	// APIKey is the bearer token sent to the engines. It never reaches clients or logs.
+	APIKey Secret `yaml:"api_key"`
+	// APIKeyFile is the path of a file that holds `api_key`. A relative path starts at the directory of the configuration
+	// file. Not together with `api_key`.
+	APIKeyFile string `yaml:"api_key_file"`
+}
+
+// DNS finds replicas by name. See docs/sources/dns.md.
+type DNS struct {
+	// Name is the DNS name to resolve.
+	Name string `yaml:"name" required:"true"`
+	// Port is the port of every replica. Required for address records; SRV records bring their own.
+	Port int `yaml:"port" min:"1" max:"65535"`
+	// Type is the record type to ask for. Without it, A and AAAA are both asked for.
+	Type string `yaml:"type" enum:"A|AAAA|SRV"`
+	// Scheme is the URL scheme of every replica.
+	Scheme string `yaml:"scheme" default:"http" enum:"http|https"`
+	// Interval is the longest time between look-ups; a shorter TTL shortens it.
+	Interval Duration `yaml:"interval" default:"30s" min:"1s" max:"1h"`
+}
+
+// Health is the active probe: a GET that each replica must answer with a 2xx status.
+type Health struct {
+	// Enabled turns the probe on. Without it a replica counts as ready until its answers show otherwise.
+	Enabled bool `yaml:"enabled" default:"true"`
+	// Path is the path to probe. Without it, the engine's own health path is used.
+	Path string `yaml:"path"`
+	// Interval is the time between two probes of one replica.
+	Interval Duration `yaml:"interval" default:"1s" min:"100ms" max:"1h"`
+	// Timeout is the time that a probe may take.
+	Timeout Duration `yaml:"timeout" default:"1s" min:"10ms" max:"1m"`
+	// UnhealthyAfter is the number of failed probes in a row after which a replica is taken out of rotation.
+	UnhealthyAfter int `yaml:"unhealthy_after" default:"3" min:"1" max:"100"`
+	// HealthyAfter is the number of good probes in a row after which a replica is put into rotation.
+	HealthyAfter int `yaml:"healthy_after" default:"1" min:"1" max:"100"`
+}
+
+// Ejection is the passive health check. A failed connection ejects at once, 5xx answers after several in a row; 4xx
+// answers never count.
+type Ejection struct {
+	// ConsecutiveErrors is the number of 5xx answers in a row that ejects a replica.
+	ConsecutiveErrors int `yaml:"consecutive_errors" default:"5" min:"1" max:"1000"`
+	// BaseTime is the length of the first ejection. Each further one lasts twice as long as the one before.
+	BaseTime Duration `yaml:"base_time" default:"1s" min:"10ms"`
+	// MaxTime is the longest ejection. Not less than `base_time`.
+	MaxTime Duration `yaml:"max_time" default:"30s" min:"10ms"`
+}
+
+// Endpoint is a named service: the models it answers to and the variants that serve them.
+type Endpoint struct {
+	// Models are the values of a request's `model` that this endpoint answers to. A single endpoint may leave them out
+	// and answers to any model.
+	Models []string `yaml:"models"`
+	// Aliases are further names for models: a request for the name on the left reaches the engine as the one on the right.
+	Aliases map[string]string `yaml:"aliases"`
+	// StrictModels answers 404 to an unknown model even where there is only one endpoint; otherwise a single endpoint
+	// passes any model name to the engine.
+	StrictModels bool `yaml:"strict_models" default:"false"`
+	// Timeouts limit how long an engine's answer may take.
+	Timeouts Timeouts `yaml:"timeouts"`
+	// Retry says how often a request that has not begun to answer is tried on another replica.
+	Retry Retry `yaml:"retry"`
+	// Variants are the weighted parts of the endpoint. At least one.
+	Variants []Variant `yaml:"variants" required:"true"`
+}
+
+// Timeouts limit an engine's answer. 0s means no limit.
+type Timeouts struct {
+	// FirstByte is the time from sending a request to the first byte of its answer.
+	FirstByte Duration `yaml:"first_byte" default:"0s" min:"0s"`
+	// Idle is the longest pause between two bytes of an answer.
+	Idle Duration `yaml:"idle" default:"10m" min:"0s"`
+	// Total is the time from sending a request to the end of its answer.
+	Total Duration `yaml:"total" default:"0s" min:"0s"`
+}
+
+// Retry bounds the attempts of one request and the retries of all.
+type Retry struct {
+	// MaxAttempts is the most replicas that one request is sent to. 1 means no retry.
+	MaxAttempts int `yaml:"max_attempts" default:"3" min:"1" max:"10"`
+	// Budget is the largest share of recent requests that may be retries, 0 to 1.
+	Budget float64 `yaml:"budget" default:"0.2" min:"0" max:"1"`
+}
+
+// Variant is a weighted part of an endpoint: a pool and how to route in it.
+type Variant struct {
+	// Name identifies the variant in metrics and headers. Without it, the name of its pool is used.
+	Name string `yaml:"name"`
+	// Pool is the name of the pool whose replicas serve the variant.
+	Pool string `yaml:"pool" required:"true"`
+	// Weight is the variant's share of the endpoint's requests, relative to the sum of all weights. 0 means no requests.
+	Weight float64 `yaml:"weight" default:"1" min:"0"`
+	// Routing is how a replica of the pool is chosen.
+	Routing Routing `yaml:"routing"`
+}
+
+// Routing is a strategy and its knobs. See docs/strategies.
+type Routing struct {
+	// Strategy is the rule that chooses a replica.
+	Strategy string `yaml:"strategy" default:"LEAST_OUTSTANDING_REQUESTS" enum:"RANDOM|LEAST_OUTSTANDING_REQUESTS|PREFIX_AWARE"`
+	// PrefixLength is the length of the prefix window that `PREFIX_AWARE` hashes: bytes of the body on native routes,
+	// characters of message text on OpenAI-style routes. Required with `PREFIX_AWARE`, refused with other strategies.
+	PrefixLength int `yaml:"prefix_length" min:"1024" max:"65536"`
+	// ConcurrencyThreshold is the number of in-flight requests at which a preferred replica is passed over for that
+	// request. Required with `PREFIX_AWARE`, refused with other strategies.
+	ConcurrencyThreshold int `yaml:"concurrency_threshold" min:"1" max:"1024"`
+}
