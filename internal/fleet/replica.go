@@ -50,8 +50,12 @@ func newReplica(rawURL string) (*Replica, error) {
 		host = "[" + host + "]"
 	}
 	path := strings.TrimRight(u.Path, "/")
-	id := host + ":" + port + path
-	r := &Replica{id: id, hash: hashID(id), base: &url.URL{Scheme: u.Scheme, Host: host + ":" + port, Path: path}}
+	base := &url.URL{Scheme: u.Scheme, Host: host + ":" + port, Path: path}
+	if _, err := url.Parse(base.String()); err != nil {
+		return nil, fmt.Errorf("replica: %w", err)
+	}
+	id := base.Host + path
+	r := &Replica{id: id, hash: hashID(id), base: base}
 	r.lost.Store(newLoss())
 	return r, nil
 }
