@@ -34,47 +34,48 @@ func encoded(x uint64) uint64 {
 // firstByte is the index of the lowest flagged byte of a word.
 func firstByte(flags uint64) int { return bits.TrailingZeros64(flags) / 8 }
 
+// load is the eight bytes of b at i as a word, the first in the lowest place.
+func load(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i : i+8 : i+8]) }
+
 // stringEnd validates a string from i, just after its opening quote, and returns
 // the index after the closing one. If reason is not empty the string is invalid
 // at end.
 func stringEnd(raw []byte, i int) (end int, reason string) {
 	for {
 		i = plainEnd(raw, i)
-		switch {
-		case i == len(raw):
+		if i == len(raw) {
 			return i, "unexpected end of body"
-		case raw[i] == '"':
+		}
+		c := raw[i]
+		if c == '"' {
 			return i + 1, ""
-		case raw[i] != '\\':
+		}
+		if c != '\\' {
 			return i, "control character in a string: escape it"
 		}
-		bad := false
-		if i, bad = escapesEnd(raw, i); bad {
+		if i+1 < len(raw) && shortEscapes[raw[i+1]] != 0 {
+			i += 2
+			continue
+		}
+		ok := false
+		if i, ok = unicodeEscapesEnd(raw, i); !ok {
 			return i, "invalid escape in a string"
 		}
 	}
 }
 
 // plainEnd is the index of the first quote, backslash or control character at
-// or after i, len(raw) if there is none.
+// or after i, len(raw) if there is none. It takes long strides only once a short
+// one found nothing: in source code, escapes stand a few bytes apart.
 func plainEnd(raw []byte, i int) int {
-	for ; i+32 <= len(raw); i += 32 {
-		block := raw[i : i+32 : i+32]
-		a := special(binary.LittleEndian.Uint64(block[0:]))
-		b := special(binary.LittleEndian.Uint64(block[8:]))
-		c := special(binary.LittleEndian.Uint64(block[16:]))
-		d := special(binary.LittleEndian.Uint64(block[24:]))
-		switch {
-		case a|b|c|d == 0:
-			continue
-		case a != 0:
-			return i + firstByte(a)
-		case b != 0:
-			return i + 8 + firstByte(b)
-		case c != 0:
-			return i + 16 + firstByte(c)
-		default:
-			return i + 24 + firstByte(d)
+	for i+8 <= len(raw) {
+		if flags := special(load(raw, i)); flags != 0 {
+			return i + firstByte(flags)
+		}
+		for i += 8; i+32 <= len(raw); i += 32 {
+			if special(load(raw, i))|special(load(raw, i+8))|special(load(raw, i+16))|special(load(raw, i+24)) != 0 {
+				break
+			}
 		}
 	}
 	for ; i < len(raw); i++ {
@@ -85,27 +86,25 @@ func plainEnd(raw []byte, i int) int {
 	return i
 }
 
-// escapesEnd validates the run of adjacent escapes that starts at i, as text in
-// CJK scripts often consists of them, and returns the index after it, or that of
-// the first byte that is wrong.
-func escapesEnd(raw []byte, i int) (end int, bad bool) {
-	for i < len(raw) && raw[i] == '\\' {
-		if i+1 == len(raw) {
-			return i + 1, true
-		}
-		if c := raw[i+1]; c != 'u' {
-			if shortEscapes[c] == 0 {
-				return i + 1, true
-			}
-			i += 2
-			continue
-		}
-		if i+6 > len(raw) || hex4(raw[i+2:i+6]) < 0 {
-			return hexEnd(raw, i+2), true
+// unicodeEscapesEnd validates the run of adjacent \u escapes that starts at i,
+// as text in CJK scripts often consists of them, and returns the index after it,
+// or that of the first byte that is wrong.
+func unicodeEscapesEnd(raw []byte, i int) (end int, ok bool) {
+	for i+6 <= len(raw) && raw[i] == '\\' && raw[i+1] == 'u' {
+		if hex4(raw[i+2:i+6]) < 0 {
+			return hexEnd(raw, i+2), false
 		}
 		i += 6
+		ok = true
 	}
-	return i, false
+	switch {
+	case ok:
+		return i, true
+	case i+1 < len(raw) && raw[i+1] == 'u':
+		return hexEnd(raw, i+2), false
+	default:
+		return i + 1, false
+	}
 }
 
 // hexEnd is the index of the first byte at or after i that is no hex digit.
@@ -147,63 +146,80 @@ var shortEscapes = [256]byte{
 func appendText(dst, s []byte, limit int) ([]byte, int) {
 	left := limit
 	for len(s) > 0 && left > 0 {
-		size, characters := plainRun(s, left)
-		if size > 0 {
+		if len(s) < 8 || left < 8 {
+			dst, s = appendCharacter(dst, s)
+			left--
+			continue
+		}
+		word := load(s, 0)
+		plain := 8
+		if flags := encoded(word); flags != 0 {
+			plain = firstByte(flags)
+		}
+		// Appending the whole word and cutting it is faster than a copy of plain bytes.
+		dst = binary.LittleEndian.AppendUint64(dst, word)
+		dst = dst[:len(dst)-8+plain]
+		s, left = s[plain:], left-plain
+		if size, characters := wideRun(s, left); size > 0 {
 			dst = append(dst, s[:size]...)
 			s, left = s[size:], left-characters
 			continue
 		}
-		r := utf8.RuneError
-		size = 1
-		if s[0] == '\\' {
-			r, size = unescape(s)
+		for len(s) > 0 && left > 0 && (s[0] == '\\' || s[0] >= utf8.RuneSelf) {
+			dst, s = appendCharacter(dst, s)
+			left--
 		}
-		dst = utf8.AppendRune(dst, r)
-		s, left = s[size:], left-1
 	}
 	return dst, limit - left
 }
 
-// plainRun measures the start of s, in bytes and in characters, that needs no
-// decoding: valid UTF-8 without a backslash, at most limit characters.
-func plainRun(s []byte, limit int) (size, characters int) {
-	for size < len(s) && characters < limit {
-		n := asciiRun(s[size:min(len(s), size+limit-characters)])
-		size, characters = size+n, characters+n
-		for size < len(s) && characters < limit && s[size] >= utf8.RuneSelf {
-			_, n := utf8.DecodeRune(s[size:])
-			if n == 1 {
-				return size, characters
-			}
-			size, characters = size+n, characters+1
-		}
-		if size < len(s) && s[size] == '\\' {
+// wideRun measures the leading run of valid multi-byte characters, at most limit.
+func wideRun(s []byte, limit int) (size, characters int) {
+	for characters < limit {
+		n := wideSize(s[size:])
+		if n == 0 {
 			break
 		}
+		size, characters = size+n, characters+1
 	}
 	return size, characters
 }
 
-// asciiRun is the number of leading bytes that are ASCII and no backslash.
-func asciiRun(s []byte) int {
-	i := 0
-	for ; i+8 <= len(s); i += 8 {
-		if flags := encoded(binary.LittleEndian.Uint64(s[i:])); flags != 0 {
-			return i + firstByte(flags)
-		}
+// wideSize is the size of the multi-byte character at the start of s, 0 if there
+// is none. Most three-byte characters (CJK) are told without the tables of utf8:
+// their lead byte allows any two continuation bytes.
+func wideSize(s []byte) int {
+	if len(s) == 0 || s[0] < utf8.RuneSelf {
+		return 0
 	}
-	for i < len(s) && s[i] < utf8.RuneSelf && s[i] != '\\' {
-		i++
+	if len(s) >= 3 && s[0] > 0xe0 && s[0] < 0xed && s[1]&s[2]&0xc0 == 0x80 && (s[1]|s[2])&0xc0 == 0x80 {
+		return 3
 	}
-	return i
+	if _, n := utf8.DecodeRune(s); n > 1 {
+		return n
+	}
+	return 0
 }
 
-// unescape decodes the valid escape at the start of s. A surrogate pair is one
-// character of twelve bytes (RFC 8259 section 7).
-func unescape(s []byte) (r rune, size int) {
-	if s[1] != 'u' {
-		return rune(shortEscapes[s[1]]), 2
+// appendCharacter appends the first character of s and returns what follows it.
+func appendCharacter(dst, s []byte) (appended, rest []byte) {
+	switch c := s[0]; {
+	case c == '\\' && s[1] != 'u':
+		return append(dst, shortEscapes[s[1]]), s[2:]
+	case c == '\\':
+		r, size := unescape(s)
+		return utf8.AppendRune(dst, r), s[size:]
+	case c < utf8.RuneSelf:
+		return append(dst, c), s[1:]
+	default:
+		r, size := utf8.DecodeRune(s)
+		return utf8.AppendRune(dst, r), s[size:]
 	}
+}
+
+// unescape decodes the valid \u escape at the start of s. A surrogate pair is
+// one character of twelve bytes (RFC 8259 section 7).
+func unescape(s []byte) (r rune, size int) {
 	r = hex4(s[2:6])
 	if r < 0xd800 || r > 0xdfff {
 		return r, 6
@@ -216,10 +232,24 @@ func unescape(s []byte) (r rune, size int) {
 	return utf8.RuneError, 6
 }
 
+// asciiRun is the number of leading bytes that are ASCII and no backslash.
+func asciiRun(s []byte) int {
+	i := 0
+	for ; i+8 <= len(s); i += 8 {
+		if flags := encoded(load(s, i)); flags != 0 {
+			return i + firstByte(flags)
+		}
+	}
+	for i < len(s) && s[i] < utf8.RuneSelf && s[i] != '\\' {
+		i++
+	}
+	return i
+}
+
 // decodedString is the text of a valid string, given with its quotes.
 func decodedString(quoted []byte) string {
 	text := quoted[1 : len(quoted)-1]
-	if n, _ := plainRun(text, len(text)); n == len(text) {
+	if asciiRun(text) == len(text) {
 		return string(text)
 	}
 	decoded, _ := appendText(nil, text, math.MaxInt)
