@@ -33,12 +33,12 @@ var laws = []law{
 	},
 	{
 		of:     "internal/discovery",
-		may:    []string{"internal/fleet", "internal/filewatch"},
+		may:    []string{"internal/address", "internal/fleet", "internal/filewatch"},
 		reason: "a source is built from its own options and can be used without the configuration file",
 	},
 	{
 		of:     "internal/config",
-		may:    []string{"internal/filewatch"},
+		may:    []string{"internal/address", "internal/filewatch"},
 		reason: "configuration is data: what it configures imports nothing back through it",
 	},
 }
