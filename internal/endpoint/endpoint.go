@@ -1,0 +1,86 @@
+// Package endpoint holds what clients name and reach: endpoints, their variants and pools, and which model leads to which.
+package endpoint
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/health"
+	"github.com/warmpath/warmpath/internal/routing"
+)
+
+// Pool is a fleet with what the data plane needs to speak to its engines.
+type Pool struct {
+	Name    string
+	Fleet   *fleet.Fleet
+	Outlier *health.Outlier
+	// Transport carries requests to the engines.
+	Transport http.RoundTripper
+	// Authorization is sent to the engines instead of the client's own header; empty leaves the client's in place.
+	Authorization string
+	// CachedApart says that the engines' Messages API leaves cached tokens out of input_tokens (llama.cpp).
+	CachedApart bool
+}
+
+// Variant is a weighted part of an endpoint: a pool and the strategy by which its replicas are chosen.
+type Variant struct {
+	Name     string
+	Weight   float64 // relative to the endpoint's other variants, 0 or more
+	Pool     *Pool
+	Strategy routing.Strategy
+	Options  routing.Options // the strategy's settings, to be shown
+}
+
+// Timeouts limit an engine's answer; 0 = no limit.
+type Timeouts struct {
+	FirstByte time.Duration // from sending the request to the first byte of the answer's body
+	Idle      time.Duration // between two bytes of the answer
+	Total     time.Duration // from the request's arrival to the answer's end
+}
+
+// Endpoint is a service that clients call by the models it answers to.
+type Endpoint struct {
+	Name     string
+	Models   []string          // empty: any model
+	Aliases  map[string]string // name a client may use -> model name sent to the engine
+	Strict   bool              // refuse unknown models even if this is the only endpoint
+	Timeouts Timeouts
+	// MaxAttempts is how many replicas one request may be sent to, 1 or more.
+	MaxAttempts int
+	Budget      *Budget
+	Variants    []*Variant
+}
+
+// Pick chooses a variant by weight among those that have a replica to offer, or among all if none has. draw is uniform in
+// [0, 1).
+func (e *Endpoint) Pick(draw float64) *Variant {
+	if len(e.Variants) == 1 {
+		return e.Variants[0]
+	}
+	if v := pick(e.Variants, draw, func(v *Variant) bool { return len(v.Pool.Fleet.View().Eligible) > 0 }); v != nil {
+		return v
+	}
+	return pick(e.Variants, draw, func(*Variant) bool { return true })
+}
+
+func pick(variants []*Variant, draw float64, usable func(*Variant) bool) *Variant {
+	var sum float64
+	for _, v := range variants {
+		if usable(v) {
+			sum += v.Weight
+		}
+	}
+	left := draw * sum
+	var last *Variant
+	for _, v := range variants {
+		if v.Weight == 0 || !usable(v) {
+			continue
+		}
+		if last = v; left < v.Weight {
+			return v
+		}
+		left -= v.Weight
+	}
+	return last
+}

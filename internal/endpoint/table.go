@@ -1,0 +1,70 @@
+package endpoint
+
+import (
+	"errors"
+	"slices"
+	"strings"
+)
+
+// The reasons for which no endpoint is found.
+var (
+	ErrUnknownModel  = errors.New("endpoint: no endpoint serves this model")
+	ErrModelRequired = errors.New("endpoint: the request names no model and there are several endpoints")
+)
+
+// Table leads from model names to endpoints. It is immutable: a reload builds another.
+type Table struct {
+	endpoints []*Endpoint // by name
+	byModel   map[string]route
+}
+
+type route struct {
+	endpoint *Endpoint
+	model    string // as the engine knows it
+}
+
+// NewTable indexes the endpoints. No model or alias may belong to two of them; the configuration's validation sees to that.
+func NewTable(endpoints []*Endpoint) *Table {
+	t := &Table{endpoints: slices.Clone(endpoints), byModel: map[string]route{}}
+	slices.SortFunc(t.endpoints, func(a, b *Endpoint) int { return strings.Compare(a.Name, b.Name) })
+	for _, e := range t.endpoints {
+		for _, m := range e.Models {
+			t.byModel[m] = route{e, m}
+		}
+		for alias, m := range e.Aliases {
+			t.byModel[alias] = route{e, m}
+		}
+	}
+	return t
+}
+
+// Endpoints lists the endpoints by name. The caller must not change the slice.
+func (t *Table) Endpoints() []*Endpoint { return t.endpoints }
+
+// Resolve finds the endpoint of a request and the model name that its engine expects. A lone endpoint takes every request
+// unless it is strict; then a request must name one of its models or none at all. Errors are ErrUnknownModel and
+// ErrModelRequired.
+func (t *Table) Resolve(model string, named bool) (*Endpoint, string, error) {
+	if named {
+		if r, ok := t.byModel[model]; ok {
+			return r.endpoint, r.model, nil
+		}
+	}
+	switch {
+	case len(t.endpoints) == 1 && (!named || !t.endpoints[0].Strict):
+		return t.endpoints[0], model, nil
+	case named:
+		return nil, "", ErrUnknownModel
+	}
+	return nil, "", ErrModelRequired
+}
+
+// Models lists every model name and alias that a client may use, sorted. Endpoints that answer to any model add nothing.
+func (t *Table) Models() []string {
+	names := make([]string, 0, len(t.byModel))
+	for name := range t.byModel {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

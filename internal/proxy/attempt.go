@@ -1,0 +1,171 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/warmpath/warmpath/internal/dialect"
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/health"
+)
+
+// call is one attempt: one request to one replica, until its answer has ended.
+type call struct {
+	x       *exchange
+	lease   *fleet.Lease
+	replica *fleet.Replica
+	lost    context.Context // ends when the replica, as it was at the start, is lost
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	watch   watchdog
+	trace   trace
+
+	resp *http.Response
+	buf  *[]byte // of bufferSize
+	n    int     // bytes of the answer's body in buf
+	end  error   // what the read that gave them said
+
+	announced int // trailers named in the answer's header
+}
+
+const bufferSize = 32 << 10
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, bufferSize); return &b }}
+
+// attempt sends the request to the best replica not yet tried. It returns a failure if the client got nothing and another
+// replica may be asked, an error if there is none to ask, and neither when the client has been answered, however that ended.
+func (x *exchange) attempt() (*failure, *dialect.Error) {
+	lease := x.acquire()
+	if lease == nil {
+		return nil, noReplica()
+	}
+	defer lease.Release()
+	x.rec.Attempts++
+	x.tried = append(x.tried, lease.Replica())
+	c := x.newCall(lease)
+	defer c.close()
+
+	fail := c.send()
+	if fail == nil {
+		fail = c.awaitFirstByte()
+	}
+	if fail == nil {
+		fail = c.moved()
+	}
+	outlier := x.plan.variant.Pool.Outlier
+	if fail != nil {
+		outlier.Observe(lease, fail.outcome)
+		return fail, nil
+	}
+	outlier.Observe(lease, c.relay())
+	return nil, nil
+}
+
+func (x *exchange) newCall(lease *fleet.Lease) *call {
+	c := &call{x: x, lease: lease, replica: lease.Replica(), lost: lease.Replica().Lost(), buf: buffers.Get().(*[]byte)}
+	c.ctx, c.cancel = context.WithCancelCause(x.r.Context())
+	c.watch.start(c)
+	return c
+}
+
+// close ends the call on every way out of an attempt.
+func (c *call) close() {
+	c.watch.stop()
+	c.cancel(nil)
+	if c.resp != nil {
+		_ = c.resp.Body.Close()
+	}
+	buffers.Put(c.buf)
+}
+
+// send carries the request to the replica and waits for the header of its answer. A connection that the engine had closed while
+// it was idle is replaced by the transport, once, on the same replica: not one byte of an answer has been seen then.
+func (c *call) send() *failure {
+	resp, err := c.x.plan.variant.Pool.Transport.RoundTrip(c.request())
+	c.trace.end()
+	if err != nil {
+		return c.failed(err)
+	}
+	c.resp = resp
+	return nil
+}
+
+// request is what the engine gets: the client's method, path, query, headers and bytes, to another address.
+func (c *call) request() *http.Request {
+	x, base := c.x, c.replica.URL()
+	u := *x.r.URL
+	u.Scheme, u.Host, u.User = base.Scheme, base.Host, nil
+	u.Path, u.RawPath = base.Path+x.r.URL.Path, base.EscapedPath()+x.r.URL.EscapedPath()
+	req := (&http.Request{
+		Method: x.r.Method, URL: &u, Host: base.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: x.upstreamHeader(), ContentLength: int64(len(x.plan.body)),
+	}).WithContext(c.trace.attach(c))
+	if len(x.plan.body) > 0 {
+		req.Body = x.body.reader(x.plan.body)
+		req.GetBody = func() (io.ReadCloser, error) { return x.body.reader(x.plan.body), nil }
+	}
+	return req
+}
+
+// awaitFirstByte waits for the answer to begin. Engines send 200 and the header before they have read the prompt, so nothing is
+// passed on before the first byte of the body: until then the request can still move to another replica.
+func (c *call) awaitFirstByte() *failure {
+	for c.n == 0 && c.end == nil {
+		c.n, c.end = c.resp.Body.Read(*c.buf)
+	}
+	if c.n == 0 && !errors.Is(c.end, io.EOF) {
+		return c.failed(c.end)
+	}
+	c.watch.heard()
+	c.x.rec.FirstByte = c.x.Now().Sub(c.x.rec.Start)
+	return nil
+}
+
+// failed finds out why a call has failed: this side ended it, or the replica did.
+func (c *call) failed(err error) *failure {
+	switch cause := context.Cause(c.ctx); {
+	case errors.Is(cause, errLost):
+		return failLost.because(cause)
+	case errors.Is(cause, errSilent):
+		return failSilent.because(cause)
+	case errors.Is(cause, errLate):
+		return failLate.because(cause)
+	case cause != nil:
+		return failCancelled.because(cause)
+	}
+	outcome := health.OfError(err)
+	f := failReset
+	switch outcome {
+	case health.Refused, health.Unreachable:
+		f = failUnreachable
+	case health.LocalFault:
+		f = failLocal
+	}
+	f.outcome = outcome
+	return f.because(err)
+}
+
+// moved turns an answer that asks for another replica into a failure, if there is another to ask. The client gets the engine's
+// own words otherwise.
+func (c *call) moved() *failure {
+	switch status := c.resp.StatusCode; status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		f := &failure{reason: "status_" + strconv.Itoa(status), outcome: health.OfStatus(status), retry: true}
+		if c.x.mayRetry(f) {
+			c.drain()
+			return f
+		}
+	}
+	return nil
+}
+
+// drain reads the rest of a short answer that nobody wants, so that its connection can be used again.
+func (c *call) drain() {
+	if c.end == nil && c.resp.ContentLength >= 0 {
+		_, _ = io.CopyN(io.Discard, c.resp.Body, bufferSize)
+	}
+}

@@ -1,0 +1,59 @@
+package proxy
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/warmpath/warmpath/internal/dialect"
+	"github.com/warmpath/warmpath/internal/health"
+	"github.com/warmpath/warmpath/internal/telemetry"
+)
+
+// upgrades says that a request wants to leave HTTP (a websocket, as for /v1/realtime).
+func upgrades(r *http.Request) bool {
+	return r.Header.Get("Upgrade") != "" && httpguts.HeaderValuesContainsToken(r.Header["Connection"], "Upgrade")
+}
+
+// passThrough tunnels a request that changes protocols. The model can only stand in the query, and nothing can be sent twice: it
+// goes to one replica, by load, and counts there until the tunnel closes.
+func (x *exchange) passThrough() *dialect.Error {
+	plan, err := x.planFor(x.Settings, x.route, x.r, nil)
+	if err != nil {
+		return err
+	}
+	x.follow(plan)
+	lease := x.acquire()
+	if lease == nil {
+		return noReplica()
+	}
+	defer lease.Release()
+	x.rec.Attempts, x.rec.Outcome = 1, telemetry.OutcomeOK
+	outcome := health.Success
+	tunnel := httputil.ReverseProxy{
+		Transport: plan.variant.Pool.Transport,
+		ErrorLog:  slog.NewLogLogger(x.Log.Handler(), slog.LevelDebug),
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.SetURL(lease.Replica().URL())
+			p.Out.Header = x.upstreamHeader()
+			p.Out.Header["Connection"], p.Out.Header["Upgrade"] = []string{"Upgrade"}, x.r.Header["Upgrade"]
+		},
+		ModifyResponse: func(resp *http.Response) error {
+			x.rec.Status = resp.StatusCode
+			x.decorate(resp.Header)
+			return nil
+		},
+		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, cause error) {
+			if outcome = health.OfError(cause); r.Context().Err() == nil {
+				x.rec.Outcome = telemetry.OutcomeUpstreamError
+			}
+			f := failUnreachable
+			err = &dialect.Error{Status: f.status, Code: f.code, Message: f.message, Cause: cause}
+		},
+	}
+	tunnel.ServeHTTP(x.w, x.r)
+	plan.variant.Pool.Outlier.Observe(lease, outcome)
+	return err
+}

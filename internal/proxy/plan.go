@@ -1,0 +1,156 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"strings"
+
+	"github.com/warmpath/warmpath/internal/dialect"
+	"github.com/warmpath/warmpath/internal/endpoint"
+	"github.com/warmpath/warmpath/internal/prompt"
+	"github.com/warmpath/warmpath/internal/routing"
+)
+
+// hintHeader carries the routing hint id (SageMaker's PrefixAwareId).
+const hintHeader = "X-Amzn-Sagemaker-Prefix-Aware-Id"
+
+// plan is what a request asks for and where it may go.
+type plan struct {
+	endpoint *endpoint.Endpoint
+	variant  *endpoint.Variant
+	model    string // as the engine knows it; empty if the request names none
+	stream   bool
+	query    routing.Query
+	hint     string
+	window   int // bytes or characters that went into the key
+
+	body    []byte // what the engine gets
+	decoded bool   // body is no longer in the client's Content-Encoding
+}
+
+// planFor reads a request and decides everything but the replica. It changes nothing and is what explain shows.
+func (p *Proxy) planFor(s *Settings, route dialect.Route, r *http.Request, raw []byte) (*plan, *dialect.Error) {
+	text, err := decode(r.Header, raw, s.Limits)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := parse(route, r.Header, text)
+	if err != nil {
+		return nil, err
+	}
+	made := &plan{body: raw, stream: parsed.Stream, query: routing.Query{Random: p.Random(), Limit: 1}}
+	model, named := modelOf(&parsed, r, text)
+	if err := made.resolve(s.Table, model, named); err != nil {
+		return nil, err
+	}
+	if parsed.HasModel && made.model != model {
+		made.body, made.decoded = parsed.SpliceModel(nil, made.model), true
+	}
+	made.variant = made.endpoint.Pick(float64(p.Random()>>11) / (1 << 53))
+	if made.hint = r.Header.Get(hintHeader); made.hint == "" {
+		made.hint = parsed.CacheKey
+	}
+	if keyed, ok := made.variant.Strategy.(routing.Keyed); ok {
+		made.key(route.Window, &parsed, text, keyed.PrefixLength())
+	}
+	return made, nil
+}
+
+// decode undoes a body's Content-Encoding for reading; the engine gets the body as the client sent it.
+func decode(h http.Header, raw []byte, limits Limits) ([]byte, *dialect.Error) {
+	coding := strings.Join(h.Values("Content-Encoding"), ",")
+	if coding == "" {
+		return raw, nil
+	}
+	text, err := prompt.Decode(nil, raw, coding, limits.DecodedBody)
+	var unsupported *prompt.UnsupportedEncodingError
+	switch {
+	case err == nil:
+		return text, nil
+	case errors.As(err, &unsupported):
+		return nil, &dialect.Error{Status: http.StatusUnsupportedMediaType, Code: "unsupported_content_encoding", Cause: err,
+			Message: "the request's Content-Encoding is not supported; send gzip, deflate, zstd or a plain body"}
+	case errors.Is(err, prompt.ErrTooLarge):
+		return nil, &dialect.Error{Status: http.StatusRequestEntityTooLarge, Code: "body_too_large", Cause: err,
+			Message: fmt.Sprintf("the decoded request body is larger than the limit of %d bytes (data.max_decoded_body)", limits.DecodedBody)}
+	}
+	return nil, &dialect.Error{Status: http.StatusBadRequest, Code: "undecodable_body", Cause: err,
+		Message: "the request body does not decode as its Content-Encoding says"}
+}
+
+// parse reads a JSON body. Where the API takes other bodies too, one that is not JSON is simply not read.
+func parse(route dialect.Route, h http.Header, text []byte) (prompt.Body, *dialect.Error) {
+	declared := h.Get("Content-Type")
+	isJSON := declared == "" || jsonType(declared)
+	if !route.JSON && (!isJSON || len(text) == 0) {
+		return prompt.Body{}, nil
+	}
+	parsed, err := prompt.Scan(text, route.Shape)
+	if err == nil || !route.JSON || !isJSON {
+		return parsed, nil
+	}
+	return prompt.Body{}, &dialect.Error{Status: http.StatusBadRequest, Code: "invalid_json", Message: err.Error(), Cause: err}
+}
+
+func jsonType(declared string) bool {
+	media, _, err := mime.ParseMediaType(declared)
+	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
+}
+
+// modelOf finds the model a request names: in its JSON, in a form's field (audio uploads), or in its query.
+func modelOf(parsed *prompt.Body, r *http.Request, text []byte) (model string, named bool) {
+	if parsed.HasModel {
+		return parsed.Model, true
+	}
+	if media, params, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && media == "multipart/form-data" {
+		return formModel(multipart.NewReader(bytes.NewReader(text), params["boundary"]))
+	}
+	if q := r.URL.RawQuery; q != "" {
+		model = r.URL.Query().Get("model")
+	}
+	return model, model != ""
+}
+
+// formModel reads the form field "model". A form that cannot be read names none.
+func formModel(form *multipart.Reader) (string, bool) {
+	for {
+		part, err := form.NextPart()
+		if err != nil {
+			return "", false
+		}
+		if part.FormName() != "model" {
+			continue
+		}
+		value, err := io.ReadAll(io.LimitReader(part, 1<<10))
+		return string(value), err == nil
+	}
+}
+
+func (p *plan) resolve(t *endpoint.Table, model string, named bool) *dialect.Error {
+	e, engineModel, err := t.Resolve(model, named)
+	switch {
+	case errors.Is(err, endpoint.ErrModelRequired):
+		return &dialect.Error{Status: http.StatusBadRequest, Code: "model_required", Cause: err,
+			Message: "the request names no model; set \"model\" to one that GET /v1/models lists"}
+	case err != nil:
+		return &dialect.Error{Status: http.StatusNotFound, Code: "model_not_found", Cause: err,
+			Message: "no endpoint serves the requested model; GET /v1/models lists those there are"}
+	}
+	p.endpoint, p.model = e, engineModel
+	return nil
+}
+
+// key computes what PREFIX_AWARE goes by. A body that cannot be keyed goes by load.
+func (p *plan) key(w dialect.Window, parsed *prompt.Body, text []byte, prefixLength int) {
+	switch w {
+	case dialect.TextWindow:
+		p.query.Key, p.window, p.query.HasKey = parsed.TextKey(prefixLength, p.hint)
+	case dialect.ByteWindow:
+		p.query.Key, p.window, p.query.HasKey = prompt.BytesKey(text, prefixLength, p.hint)
+	}
+}

@@ -1,0 +1,154 @@
+// Package proxy is the request path: one request from the client's bytes to the engine's answer, in files to be read in this order:
+// proxy.go, body.go, plan.go, retry.go, attempt.go, relay.go, observe.go; models.go and passthrough.go are the two side doors.
+package proxy
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/dialect"
+	"github.com/warmpath/warmpath/internal/endpoint"
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/telemetry"
+)
+
+// Limits bound what a client may send.
+type Limits struct {
+	Body        int64         // bytes of a request body as sent
+	DecodedBody int64         // bytes of a request body after its Content-Encoding is undone
+	BodyIdle    time.Duration // longest silence while a body is read; 0 = none
+}
+
+// Settings are what a reload may change. A request keeps those it began with.
+type Settings struct {
+	Table  *endpoint.Table
+	Limits Limits
+	// DecisionHeaders adds X-Warmpath-Replica and X-Warmpath-Decision to answers.
+	DecisionHeaders bool
+	// TrustForwarded appends to a client's X-Forwarded-* headers instead of replacing them.
+	TrustForwarded bool
+}
+
+// Options are what a Proxy is made of.
+type Options struct {
+	// Current gives the settings; it is called once a request and must not block.
+	Current func() *Settings
+	Metrics *telemetry.Metrics
+	Log     *slog.Logger
+	Now     func() time.Time
+	// Random gives uniform 64-bit numbers and may be called from many goroutines.
+	Random func() uint64
+}
+
+// Proxy serves the data plane.
+type Proxy struct{ Options }
+
+// New makes a Proxy. All options are required.
+func New(o Options) *Proxy { return &Proxy{Options: o} }
+
+// exchange is one request on its way.
+type exchange struct {
+	*Proxy
+	*Settings
+	w    http.ResponseWriter
+	r    *http.Request
+	rc   *http.ResponseController
+	rec  telemetry.Request
+	body *body
+
+	route dialect.Route
+	plan  *plan
+	tried []*fleet.Replica
+
+	abort bool // the answer must look broken to the client
+}
+
+// ServeHTTP takes one request through its life: recognise, read, plan, forward, account.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{Proxy: p, Settings: p.Current(), w: w, r: r, rc: http.NewResponseController(w)}
+	x.rec = telemetry.Request{Start: p.Now(), Method: r.Method, Path: r.URL.Path, ID: requestID(r, p.Random)}
+	defer x.finish()
+	if err := x.serve(); err != nil {
+		x.refuse(err)
+	}
+}
+
+func (x *exchange) serve() *dialect.Error {
+	route, known := dialect.Recognise(x.r.Method, x.r.URL.EscapedPath())
+	x.route, x.rec.API = route, route.Dialect.Name()
+	switch {
+	case !known || !plain(x.r.URL.Path):
+		return &dialect.Error{Status: http.StatusNotFound, Code: "unknown_path",
+			Message: "this path is not served here; the APIs are under /v1, and health and metrics are on the admin listener"}
+	case route.Models:
+		return x.listModels()
+	case upgrades(x.r):
+		return x.passThrough()
+	}
+	if err := x.readBody(); err != nil {
+		return err
+	}
+	read := x.Now()
+	plan, err := x.planFor(x.Settings, x.route, x.r, x.body.bytes())
+	if err != nil {
+		return err
+	}
+	x.follow(plan)
+	x.rec.Added = x.Now().Sub(read)
+	return x.forward()
+}
+
+// follow makes a plan the exchange's own and notes it in the record.
+func (x *exchange) follow(p *plan) {
+	x.plan = p
+	x.rec.Endpoint, x.rec.Variant, x.rec.Strategy = p.endpoint.Name, p.variant.Name, p.variant.Strategy.Name()
+	x.rec.Stream = p.stream
+}
+
+// plain refuses paths whose dot segments an engine might resolve to something that is not under /v1.
+func plain(p string) bool {
+	return path.Clean(p) == strings.TrimSuffix(p, "/") || !strings.Contains(p, "/.")
+}
+
+// refuse answers with an error of Warmpath's own, or with nothing if the client is gone or an answer has begun.
+func (x *exchange) refuse(e *dialect.Error) {
+	x.rec.Code = e.Code
+	if e.Cause != nil {
+		x.rec.Err = e.Cause.Error()
+	}
+	if x.r.Context().Err() != nil {
+		x.rec.Outcome, x.rec.Status = telemetry.OutcomeClientCancelled, telemetry.StatusClientClosed
+		return
+	}
+	if x.rec.Outcome == "" {
+		x.rec.Outcome = telemetry.OutcomeRefused
+	}
+	x.rec.Status = e.Status
+	h := x.w.Header()
+	h.Set("X-Request-Id", x.rec.ID)
+	x.decorate(h)
+	x.route.WriteError(x.w, e)
+}
+
+// finish accounts for the request on every way out, panics included. An answer that must look broken ends in the panic by
+// which net/http cuts a connection without a log line.
+func (x *exchange) finish() {
+	x.rec.Total = x.Now().Sub(x.rec.Start)
+	x.rec.BytesIn = x.body.size()
+	x.body.release()
+	if x.rec.Outcome == "" {
+		x.rec.Outcome, x.rec.Status = telemetry.OutcomeUpstreamError, http.StatusInternalServerError
+	}
+	x.Metrics.Observe(&x.rec)
+	telemetry.Access(x.Log, &x.rec)
+	if x.abort {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// clientGone says that the client has left, in the one way Go's server tells: by ending the request's context.
+func (x *exchange) clientGone() bool { return context.Cause(x.r.Context()) != nil }

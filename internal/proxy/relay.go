@@ -1,0 +1,155 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/health"
+	"github.com/warmpath/warmpath/internal/telemetry"
+)
+
+// errClient says that the client no longer takes its answer.
+var errClient = errors.New("client: went away or stopped reading")
+
+// relay passes the answer on as it comes and tells what it says about the replica.
+func (c *call) relay() health.Outcome {
+	c.commit()
+	o := newObserver(c)
+	err := c.copy(o)
+	if err == nil {
+		c.passTrailers()
+	}
+	o.finish()
+	return c.settle(err, o)
+}
+
+// commit writes the answer's header to the client; from here on there is no other replica.
+func (c *call) commit() {
+	x := c.x
+	h := x.w.Header()
+	named := connectionNames(c.resp.Header)
+	for name, values := range c.resp.Header {
+		if !hopByHop[name] && !named[name] && !strings.HasPrefix(name, ownPrefix) {
+			h[name] = values
+		}
+	}
+	if _, ok := h["Date"]; !ok {
+		h["Date"] = nil // the engine's silence is passed on as well
+	}
+	setDefault(h, "X-Request-Id", x.rec.ID)
+	x.decorate(h)
+	for name := range c.resp.Trailer {
+		h.Add("Trailer", name)
+	}
+	c.announced = len(c.resp.Trailer)
+	x.rec.Status = c.resp.StatusCode
+	if c.resp.StatusCode < 400 {
+		x.plan.variant.Pool.Outlier.Answering(c.lease)
+	}
+	x.w.WriteHeader(c.resp.StatusCode)
+}
+
+// copy passes on the body read by read. Whatever has no known length is flushed at once, whatever its type: event streams,
+// NDJSON, audio.
+func (c *call) copy(o *observer) error {
+	flush := c.resp.ContentLength < 0
+	for {
+		if c.n > 0 {
+			chunk := (*c.buf)[:c.n]
+			o.see(chunk)
+			if err := c.write(chunk, flush); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(c.end, io.EOF):
+			return nil
+		case c.end != nil:
+			return c.end
+		}
+		c.n, c.end = c.resp.Body.Read(*c.buf)
+		c.watch.heard()
+	}
+}
+
+// write gives the client as long for each chunk as an engine may be silent, so that one that does not read holds no memory for
+// longer than that.
+func (c *call) write(chunk []byte, flush bool) error {
+	x := c.x
+	if idle := x.plan.endpoint.Timeouts.Idle; idle > 0 {
+		_ = x.rc.SetWriteDeadline(time.Now().Add(idle))
+	}
+	n, err := x.w.Write(chunk)
+	x.rec.BytesOut += int64(n)
+	if err == nil && flush {
+		err = x.rc.Flush()
+	}
+	if err != nil {
+		return errors.Join(errClient, err)
+	}
+	return nil
+}
+
+// passTrailers sends the engine's trailers, announced or not.
+func (c *call) passTrailers() {
+	if len(c.resp.Trailer) == 0 {
+		return
+	}
+	_ = c.x.rc.Flush() // a body must have been sent in chunks for trailers to follow
+	prefix := ""
+	if len(c.resp.Trailer) != c.announced {
+		prefix = http.TrailerPrefix
+	}
+	h := c.x.w.Header()
+	for name, values := range c.resp.Trailer {
+		h[prefix+name] = values
+	}
+}
+
+// settle records how the answer ended and makes a broken one look broken.
+func (c *call) settle(err error, o *observer) health.Outcome {
+	x := c.x
+	o.record(&x.rec)
+	cause := context.Cause(c.ctx)
+	switch {
+	case err == nil:
+		return c.whole(o)
+	case errors.Is(err, errClient) || x.clientGone():
+		x.rec.Outcome, x.abort = telemetry.OutcomeClientCancelled, true
+		return health.Cancelled
+	}
+	x.abort = true
+	x.rec.Err, x.rec.Outcome = err.Error(), telemetry.OutcomeUpstreamAborted
+	switch {
+	case errors.Is(cause, errLate):
+		x.rec.Err, x.rec.Outcome = cause.Error(), telemetry.OutcomeTimeout
+		return health.Cancelled
+	case errors.Is(cause, errSilent):
+		x.rec.Err, x.rec.Outcome = cause.Error(), telemetry.OutcomeTimeout
+	case errors.Is(cause, errLost):
+		x.rec.Err = cause.Error()
+		return health.Cancelled
+	}
+	return health.ServerFault
+}
+
+// whole records an answer that came to its end. An engine's own error inside a 200 stream counts as its failure.
+func (c *call) whole(o *observer) health.Outcome {
+	rec := &c.x.rec
+	switch {
+	case o.failed:
+		rec.Outcome, rec.Err = telemetry.OutcomeUpstreamError, "engine: error event inside the stream"
+		return health.ServerFault
+	case rec.Status >= 500:
+		rec.Outcome = telemetry.OutcomeUpstreamError
+	case rec.Status >= 400:
+		rec.Outcome = telemetry.OutcomeClientError
+	default:
+		rec.Outcome = telemetry.OutcomeOK
+	}
+	return health.OfStatus(rec.Status)
+}

@@ -1,0 +1,125 @@
+package proxy
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/dialect"
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/health"
+	"github.com/warmpath/warmpath/internal/routing"
+	"github.com/warmpath/warmpath/internal/telemetry"
+)
+
+// failure is an attempt that gave the client nothing.
+type failure struct {
+	reason  string // a metric label
+	outcome health.Outcome
+	err     error
+	status  int    // what the client is told if no other attempt is made
+	code    string // and why
+	message string
+	retry   bool // another attempt has been decided on already
+}
+
+// The failures of an attempt, without their causes.
+var (
+	failUnreachable = failure{reason: "unreachable", status: http.StatusBadGateway, code: "upstream_unreachable",
+		message: "no replica could be reached"}
+	failLocal = failure{reason: "local", status: http.StatusServiceUnavailable, code: "router_exhausted",
+		message: "the router has no ports, file descriptors or memory left for another connection; try again"}
+	failReset = failure{reason: "reset", status: http.StatusBadGateway, code: "upstream_reset",
+		message: "the replica broke off before it answered"}
+	failLost = failure{reason: "lost", outcome: health.Cancelled, status: http.StatusBadGateway, code: "upstream_lost",
+		message: "the replica went away before it answered"}
+	failSilent = failure{reason: "timeout", outcome: health.ServerFault, status: http.StatusGatewayTimeout, code: "upstream_timeout",
+		message: "the replica sent nothing within the endpoint's time limit (timeouts.first_byte, timeouts.idle)"}
+	failLate = failure{reason: "total_timeout", outcome: health.Cancelled, status: http.StatusGatewayTimeout, code: "request_timeout",
+		message: "the request ran into the endpoint's total time limit (timeouts.total)"}
+	failCancelled = failure{reason: "cancelled", outcome: health.Cancelled}
+)
+
+// because gives a failure its cause.
+func (f failure) because(err error) *failure {
+	f.err = err
+	return &f
+}
+
+// final says that another attempt would make no sense.
+func (f *failure) final() bool {
+	return f.reason == failCancelled.reason || f.reason == failLate.reason
+}
+
+// forward sends the request to one replica after another until one answers.
+func (x *exchange) forward() *dialect.Error {
+	x.plan.endpoint.Budget.Request()
+	for {
+		fail, err := x.attempt()
+		if fail == nil {
+			return err
+		}
+		if !fail.retry && !x.mayRetry(fail) {
+			return x.giveUp(fail)
+		}
+		x.Metrics.Retry(x.rec.Endpoint, x.rec.Variant, fail.reason)
+	}
+}
+
+// mayRetry decides whether a failed attempt is followed by another one, elsewhere. A connection that was refused has cost no
+// engine anything, so it is free; every other retry is charged to the endpoint's budget.
+func (x *exchange) mayRetry(f *failure) bool {
+	if f.final() || x.clientGone() || x.rec.Attempts >= x.plan.endpoint.MaxAttempts || !anotherThan(x.plan.variant.Pool.Fleet, x.tried) {
+		return false
+	}
+	return f.outcome == health.Refused || x.plan.endpoint.Budget.Retry()
+}
+
+// anotherThan says whether the fleet has a replica to offer that is not among those tried.
+func anotherThan(f *fleet.Fleet, tried []*fleet.Replica) bool {
+	return slices.ContainsFunc(f.View().Eligible, func(r *fleet.Replica) bool { return !slices.Contains(tried, r) })
+}
+
+// giveUp words the last failure for the client.
+func (x *exchange) giveUp(f *failure) *dialect.Error {
+	x.rec.Outcome = telemetry.OutcomeUpstreamError
+	if f.status == http.StatusGatewayTimeout {
+		x.rec.Outcome = telemetry.OutcomeTimeout
+	}
+	e := &dialect.Error{Status: f.status, Code: f.code, Message: f.message, Cause: f.err}
+	if f.status != http.StatusGatewayTimeout {
+		e.RetryAfter = time.Second
+	}
+	return e
+}
+
+// noReplica is the answer of a fleet that has nobody to offer.
+func noReplica() *dialect.Error {
+	return &dialect.Error{Status: http.StatusServiceUnavailable, Code: "no_replica", RetryAfter: time.Second,
+		Message: "no replica is there to serve this model now; try again"}
+}
+
+// acquire lets the variant's strategy choose a replica and counts the request there in the same step.
+func (x *exchange) acquire() *fleet.Lease {
+	began := x.Now()
+	p := x.plan
+	p.query.Tried, p.query.Now = x.tried, began
+	var first [1]routing.Candidate
+	lease := p.variant.Pool.Fleet.Acquire(func(v *fleet.View) *fleet.Replica {
+		ranking := p.variant.Strategy.Rank(&p.query, v, first[:0])
+		if len(ranking) == 0 {
+			return nil
+		}
+		first[0] = ranking[0]
+		return ranking[0].Replica
+	})
+	x.rec.Decide += x.Now().Sub(began)
+	if lease == nil {
+		return nil
+	}
+	x.rec.Replica, x.rec.Decision = lease.Replica().ID(), string(first[0].Reason)
+	if len(x.tried) > 0 {
+		x.rec.Decision = string(routing.Retry)
+	}
+	return lease
+}

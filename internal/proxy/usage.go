@@ -1,0 +1,97 @@
+package proxy
+
+import "github.com/go-json-experiment/json/jsontext"
+
+// usage is the token count of an answer, in the three APIs' words.
+type usage struct {
+	PromptTokens         int64         `json:"prompt_tokens"`
+	CompletionTokens     int64         `json:"completion_tokens"`
+	PromptTokensDetails  *cachedTokens `json:"prompt_tokens_details"`
+	InputTokens          int64         `json:"input_tokens"`
+	OutputTokens         int64         `json:"output_tokens"`
+	InputTokensDetails   *cachedTokens `json:"input_tokens_details"`
+	CacheReadInputTokens int64         `json:"cache_read_input_tokens"`
+}
+
+type cachedTokens struct {
+	CachedTokens int64 `json:"cached_tokens"`
+}
+
+func (u *usage) prompt() int64 { return max(u.PromptTokens, u.InputTokens, 0) }
+
+func (u *usage) output() int64 { return max(u.CompletionTokens, u.OutputTokens, 0) }
+
+func (u *usage) cached() int64 {
+	n := max(u.CacheReadInputTokens, 0)
+	for _, d := range [...]*cachedTokens{u.PromptTokensDetails, u.InputTokensDetails} {
+		if d != nil {
+			n = max(n, d.CachedTokens)
+		}
+	}
+	return n
+}
+
+// event is what may stand in one event of a stream, in the three APIs' words.
+type event struct {
+	Type    string         `json:"type"`
+	Error   jsontext.Value `json:"error"`
+	Choices []struct {
+		Text  string `json:"text"`
+		Delta struct {
+			Content          jsontext.Value `json:"content"`
+			Reasoning        jsontext.Value `json:"reasoning"`
+			ReasoningContent jsontext.Value `json:"reasoning_content"`
+			ToolCalls        jsontext.Value `json:"tool_calls"`
+		} `json:"delta"`
+	} `json:"choices"`
+	Delta    jsontext.Value `json:"delta"`
+	Usage    *usage         `json:"usage"`
+	Response *struct {
+		Usage *usage `json:"usage"`
+	} `json:"response"`
+	Message *struct {
+		Usage *usage `json:"usage"`
+	} `json:"message"`
+}
+
+// filled says that a value is there and neither null nor empty.
+func filled(v jsontext.Value) bool {
+	switch string(v) {
+	case "", "null", `""`, "[]", "{}":
+		return false
+	}
+	return true
+}
+
+func (e *event) isError() bool {
+	return filled(e.Error) || e.Type == "error" || e.Type == "response.failed"
+}
+
+// hasContent says that the event carries generated text, in whatever field: it may be an answer, a thought or a tool's arguments.
+func (e *event) hasContent() bool {
+	for _, c := range e.Choices {
+		d := c.Delta
+		if c.Text != "" || filled(d.Content) || filled(d.Reasoning) || filled(d.ReasoningContent) || filled(d.ToolCalls) {
+			return true
+		}
+	}
+	switch e.Type {
+	case "content_block_delta":
+		return true
+	case "message_delta":
+		return false
+	}
+	return len(e.Delta) > 0 && e.Delta.Kind() == '"' && filled(e.Delta)
+}
+
+func (e *event) anyUsage() *usage {
+	switch {
+	case e.Usage != nil:
+		return e.Usage
+	case e.Response != nil && e.Response.Usage != nil:
+		return e.Response.Usage
+	case e.Message != nil:
+		return e.Message.Usage
+	}
+	return nil
+}

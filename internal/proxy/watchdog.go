@@ -1,0 +1,128 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Why a call was ended from this side: the causes of its context.
+var (
+	errLost   = errors.New("replica: its port refuses connections or it was removed")
+	errSilent = errors.New("replica: sent nothing within the time limit")
+	errLate   = errors.New("request: over its total time limit")
+)
+
+const (
+	// lostGrace is how long a stream from a replica whose port refuses may stay silent. An engine that shuts down in order still
+	// sends the tokens of its open streams; one that hangs sends nothing (vLLM, SIGTERM without --shutdown-timeout).
+	lostGrace = 2 * time.Second
+	// lostPatience is how long a request that has not begun waits on a lost replica when there is no other to move to.
+	lostPatience = 10 * time.Second
+)
+
+// watchdog ends a call whose replica is silent for too long, is lost, or whose request is late. There are no other time limits:
+// a stream may last for ever as long as it moves.
+type watchdog struct {
+	cancel   context.CancelCauseFunc
+	idle     time.Duration // longest silence once the answer has begun; 0 = any
+	stopLost func() bool
+	late     *time.Timer
+
+	mu      sync.Mutex
+	silence *time.Timer
+	begun   bool
+	lost    bool
+	over    bool
+}
+
+// start begins to watch. The limit on the first byte is the endpoint's own, or that on any silence.
+func (w *watchdog) start(c *call) {
+	limits := c.x.plan.endpoint.Timeouts
+	w.cancel, w.idle = c.cancel, limits.Idle
+	first := limits.FirstByte
+	if first == 0 {
+		first = limits.Idle
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.allow(first)
+	if limits.Total > 0 {
+		w.late = time.AfterFunc(limits.Total-c.x.Now().Sub(c.x.rec.Start), func() { w.cancel(errLate) })
+	}
+	// The callback may outlive the attempt; it works on what it is given here.
+	pool, tried := c.x.plan.variant.Pool.Fleet, slices.Clip(c.x.tried)
+	movable := c.x.rec.Attempts < c.x.plan.endpoint.MaxAttempts
+	w.stopLost = context.AfterFunc(c.lost, func() {
+		w.mourn(movable && anotherThan(pool, tried), c.replica.Removed())
+	})
+}
+
+// allow sets the silence that ends the call; 0 = none does.
+func (w *watchdog) allow(silence time.Duration) {
+	switch {
+	case w.silence != nil && silence > 0:
+		w.silence.Reset(silence)
+	case w.silence != nil:
+		w.silence.Stop()
+	case silence > 0:
+		w.silence = time.AfterFunc(silence, w.bark)
+	}
+}
+
+func (w *watchdog) bark() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.over:
+	case w.lost:
+		w.cancel(errLost)
+	default:
+		w.cancel(errSilent)
+	}
+}
+
+// heard resets the watch: the replica has sent something.
+func (w *watchdog) heard() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.begun = true
+	switch {
+	case w.lost:
+		w.allow(lostGrace)
+	case w.idle > 0 || w.silence != nil:
+		w.allow(w.idle)
+	}
+}
+
+// mourn acts on a lost replica. A request that has not begun moves to another replica at once; one that has may go on while
+// it moves. A replica that was only removed from its fleet is likely to finish what it has.
+func (w *watchdog) mourn(another, removed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.over:
+	case !w.begun && another:
+		w.cancel(errLost)
+	case removed:
+	case !w.begun:
+		w.lost = true
+		w.allow(lostPatience)
+	default:
+		w.lost = true
+		w.allow(lostGrace)
+	}
+}
+
+func (w *watchdog) stop() {
+	w.stopLost()
+	if w.late != nil {
+		w.late.Stop()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = true
+	w.allow(0)
+}
