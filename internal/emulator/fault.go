@@ -35,15 +35,15 @@ var (
 
 // Fault is one entry of a fault script.
 type Fault struct {
-	Kind        string        `json:"kind"`                  // one of the Fault constants
-	Path        string        `json:"path,omitempty"`        // prefix of the paths it strikes; all when empty
-	Count       int           `json:"count,omitempty"`       // requests it strikes before it is spent; 0 = no end
-	Probability float64       `json:"probability,omitempty"` // of striking a request that matches, up to 1; 0 means 1
-	After       int           `json:"after,omitempty"`       // tokens sent before it strikes, for faults inside an answer
-	Code        int           `json:"code,omitempty"`        // of FaultStatus, 400 to 599; default 503
-	RetryAfter  int           `json:"retry_after,omitempty"` // seconds, of FaultRateLimit; default 1
-	Factor      float64       `json:"factor,omitempty"`      // of FaultSlow, above 0; default 2
-	For         time.Duration `json:"-"`                     // how long it holds; 0 = until it is removed
+	Kind        string        `json:"kind"`                 // one of the Fault constants
+	Path        string        `json:"path,omitzero"`        // prefix of the paths it strikes; all when empty
+	Count       int           `json:"count,omitzero"`       // requests it strikes before it is spent; 0 = no end
+	Probability float64       `json:"probability,omitzero"` // of striking a request that matches, up to 1; 0 means 1
+	After       int           `json:"after,omitzero"`       // tokens sent before it strikes, for faults inside an answer
+	Code        int           `json:"code,omitzero"`        // of FaultStatus, 400 to 599; default 503
+	RetryAfter  int           `json:"retry_after,omitzero"` // seconds, of FaultRateLimit; default 1
+	Factor      float64       `json:"factor,omitzero"`      // of FaultSlow, above 0; default 2
+	For         time.Duration `json:"-"`                    // how long it holds; 0 = until it is removed
 }
 
 // ParseFault reads the compact form KIND[,KEY=VALUE]..., as in "reset-mid-stream,after=3,count=2". The keys are path,

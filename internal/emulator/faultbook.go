@@ -133,8 +133,8 @@ func (b *faultBook) state() engineState {
 // wireFault is a fault as /emulator/faults reads and shows it.
 type wireFault struct {
 	Fault
-	For    string `json:"for,omitempty"`    // as in "1.5s"
-	Struck int    `json:"struck,omitempty"` // requests so far; ignored when read
+	For    string `json:"for,omitzero"`    // as in "1.5s"
+	Struck int    `json:"struck,omitzero"` // requests so far; ignored when read
 }
 
 func (b *faultBook) list() []wireFault {

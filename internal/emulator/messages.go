@@ -65,11 +65,12 @@ func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) {
 // messagesAnswer speaks the Anthropic Messages API.
 type messagesAnswer struct{ g *generation }
 
+// messagesUsage leaves the cache's part out until it is known.
 type messagesUsage struct {
-	InputTokens   int `json:"input_tokens"`
-	OutputTokens  int `json:"output_tokens"`
-	CacheCreation int `json:"cache_creation_input_tokens"`
-	CacheRead     int `json:"cache_read_input_tokens"`
+	InputTokens   int  `json:"input_tokens"`
+	OutputTokens  int  `json:"output_tokens"`
+	CacheCreation *int `json:"cache_creation_input_tokens,omitempty"`
+	CacheRead     *int `json:"cache_read_input_tokens,omitempty"`
 }
 
 type textBlock struct {
@@ -105,7 +106,7 @@ func (a *messagesAnswer) body() *messagesBody {
 // usage counts the cached tokens within input_tokens, as vLLM does and Anthropic does not.
 func (a *messagesAnswer) usage() messagesUsage {
 	u := a.g.usage()
-	return messagesUsage{InputTokens: u.prompt, OutputTokens: u.output, CacheCreation: u.created, CacheRead: u.cached}
+	return messagesUsage{InputTokens: u.prompt, OutputTokens: u.output, CacheCreation: &u.created, CacheRead: &u.cached}
 }
 
 func (a *messagesAnswer) stopReason() string {

@@ -1,8 +1,6 @@
 package emulator
 
-import (
-	"github.com/go-json-experiment/json/jsontext"
-)
+import "github.com/go-json-experiment/json/jsontext"
 
 func parseResponse(body jsontext.Value) (job, error) {
 	var in struct {
@@ -63,10 +61,7 @@ func itemMessages(input jsontext.Value) ([]message, error) {
 }
 
 func quoted(text string) content {
-	raw, err := jsontext.AppendQuote(nil, text)
-	if err != nil { // invalid UTF-8, which AppendQuote has replaced
-		return content(raw)
-	}
+	raw, _ := jsontext.AppendQuote(nil, text) // the error is invalid UTF-8, which it has replaced
 	return content(raw)
 }
 
@@ -114,6 +109,9 @@ type responseBody struct {
 	Model      string         `json:"model"`
 	Object     string         `json:"object"`
 	Output     []outputItem   `json:"output"`
+	Parallel   bool           `json:"parallel_tool_calls"`
+	ToolChoice string         `json:"tool_choice"`
+	Tools      []string       `json:"tools"`
 	Status     string         `json:"status"`
 	Usage      *responseUsage `json:"usage"`
 }
@@ -157,7 +155,10 @@ func part(text string) *outputText {
 }
 
 func (a *responseAnswer) begun() *responseBody {
-	return &responseBody{ID: a.g.id, CreatedAt: a.g.created.Unix(), Model: a.g.model, Object: "response", Status: "in_progress"}
+	return &responseBody{
+		ID: a.g.id, CreatedAt: a.g.created.Unix(), Model: a.g.model, Object: "response", Status: "in_progress",
+		Parallel: true, ToolChoice: "none",
+	}
 }
 
 func (a *responseAnswer) ended() *responseBody {
