@@ -59,14 +59,16 @@ func (f *Fleet) startSlowly(r *Replica) {
 	}
 }
 
-// Drain stops new requests to the replica of that identity, or lets them flow again, until its source next says otherwise.
+// Drain stops new requests to the replica of that identity until Drain is called with false, whatever its source says
+// meanwhile, or the replica is removed. With false it also lifts a drain by the source, until the source next says otherwise.
 // It reports whether there is such a replica.
 func (f *Fleet) Drain(id string, draining bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r, ok := f.current[id]
 	if ok {
-		r.cond.draining = draining
+		r.cond.held = draining
+		r.cond.draining = r.cond.draining && draining
 		f.publish()
 	}
 	return ok

@@ -240,6 +240,29 @@ func TestStates(t *testing.T) {
 	}
 }
 
+func TestDrainByHandOutlastsItsSource(t *testing.T) {
+	f := ready(t, "http://a:1")
+	steps := []struct {
+		name string
+		do   func()
+		want State
+	}{
+		{"drained by hand", func() { f.Drain("a:1", true) }, Draining},
+		{"its source looks again", func() { apply(t, f, "http://a:1", "http://b:1") }, Draining},
+		{"used again", func() { f.Drain("a:1", false) }, Ready},
+		{"its source drains it", func() { f.Apply([]Target{{URL: "http://a:1", Draining: true}}) }, Draining},
+		{"used again all the same", func() { f.Drain("a:1", false) }, Ready},
+		{"its source says so again", func() { f.Apply([]Target{{URL: "http://a:1", Draining: true}}) }, Draining},
+		{"its source has changed its mind", func() { apply(t, f, "http://a:1") }, Ready},
+	}
+	for _, s := range steps {
+		s.do()
+		if got := states(f)["a:1"]; got != s.want {
+			t.Errorf("%s: state %s, want %s", s.name, got, s.want)
+		}
+	}
+}
+
 func TestNothingReadyStillTries(t *testing.T) {
 	f := New(Options{})
 	if v := f.View(); len(v.Eligible) != 0 || !v.Degraded {

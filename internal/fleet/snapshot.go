@@ -23,7 +23,8 @@ const (
 type condition struct {
 	probed   bool // a probe has passed or failed for good
 	healthy  bool
-	draining bool
+	draining bool // by its source
+	held     bool // drained by hand
 	breaker  breaker
 	since    time.Time // when it last turned healthy or was restored
 }
@@ -41,7 +42,7 @@ const (
 // state folds the facts into one word; the strongest reason not to be used wins.
 func (c condition) state() State {
 	switch {
-	case c.draining:
+	case c.draining || c.held:
 		return Draining
 	case !c.probed:
 		return Starting
