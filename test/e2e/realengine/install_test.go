@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -89,7 +88,7 @@ func warmpathBinary(t *testing.T, root string) (path string) {
 		return path
 	}
 	path = filepath.Join(t.TempDir(), "warmpath")
-	output(t, filepath.Join(runtime.GOROOT(), "bin", "go"), "build", "-C", root, "-o", path, "./cmd/warmpath")
+	output(t, "go", "build", "-C", root, "-o", path, "./cmd/warmpath")
 	return path
 }
 
