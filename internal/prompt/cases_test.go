@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -152,7 +153,7 @@ func TestC013_TokenIDs(t *testing.T) {
 	for range 1000 {
 		ids := make([]string, 512)
 		for i := range ids {
-			ids[i] = fmt.Sprint(random.IntN(150_000))
+			ids[i] = strconv.Itoa(random.IntN(150_000))
 		}
 		r := tokens(ids)
 		unrelated = append(unrelated, r)

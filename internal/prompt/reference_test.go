@@ -5,10 +5,10 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/zeebo/xxh3"
+	"pgregory.net/rapid"
 )
 
 // The reference is a second implementation of the package over jsontext: it
@@ -28,7 +28,7 @@ var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.Al
 
 func parseReference(body []byte) (root node, ok bool) {
 	d := jsontext.NewDecoder(strings.NewReader(string(body)), lenient...)
-	root, err := readNode(d, body)
+	root, err := readNode(d, string(body))
 	if err != nil {
 		return node{}, false
 	}
@@ -38,7 +38,7 @@ func parseReference(body []byte) (root node, ok bool) {
 	return root, true
 }
 
-func readNode(d *jsontext.Decoder, body []byte) (node, error) {
+func readNode(d *jsontext.Decoder, body string) (node, error) {
 	n := node{kind: d.PeekKind()}
 	switch n.kind {
 	case '{', '[':
@@ -61,11 +61,11 @@ func readNode(d *jsontext.Decoder, body []byte) (node, error) {
 		}
 	}
 	n.end = int(d.InputOffset())
-	n.raw = string(body[n.start:n.end])
+	n.raw = body[n.start:n.end]
 	return n, nil
 }
 
-func readChildren(n *node, d *jsontext.Decoder, body []byte) error {
+func readChildren(n *node, d *jsontext.Decoder, body string) error {
 	if n.kind == '{' {
 		n.members = map[string]node{}
 	}
@@ -249,7 +249,7 @@ func referenceTextKey(root node, shape Shape, prefixLength int, hint string) (ke
 }
 
 // compareWithReference holds Scan, TextKey and SpliceModel against the reference.
-func compareWithReference(t *testing.T, raw []byte, shape Shape, prefixLength int, hint string) {
+func compareWithReference(t rapid.TB, raw []byte, shape Shape, prefixLength int, hint string) {
 	t.Helper()
 	body, err := Scan(raw, shape)
 	root, valid := parseReference(raw)
@@ -285,7 +285,7 @@ func compareWithReference(t *testing.T, raw []byte, shape Shape, prefixLength in
 }
 
 // compareSplice checks that a body with another model is the same but for it.
-func compareSplice(t *testing.T, body *Body, root node, name string) {
+func compareSplice(t rapid.TB, body *Body, root node, name string) {
 	t.Helper()
 	want := string(body.Raw)
 	if model := root.members["model"]; body.HasModel {

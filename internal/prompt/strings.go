@@ -53,8 +53,11 @@ func stringEnd(raw []byte, i int) (end int, reason string) {
 		if c != '\\' {
 			return i, "control character in a string: escape it"
 		}
-		if i+1 < len(raw) && shortEscapes[raw[i+1]] != 0 {
+		start := i
+		for i+1 < len(raw) && raw[i] == '\\' && shortEscapes[raw[i+1]] != 0 {
 			i += 2
+		}
+		if i > start {
 			continue
 		}
 		ok := false
