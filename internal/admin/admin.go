@@ -90,9 +90,9 @@ func (s *server) index(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, r := range s.routes {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", r.method, strings.TrimSuffix(r.pattern, "{$}"), r.about)
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", r.method, strings.TrimSuffix(r.pattern, "{$}"), r.about)
 	}
-	_ = table.Flush() // fails only if the client has gone
+	_ = table.Flush() // it and the lines above fail only if the client has gone
 }
 
 func healthz(w http.ResponseWriter, _ *http.Request) {

@@ -38,11 +38,11 @@ func onLoopback(r *http.Request) bool {
 // under .localhost or, in public DNS, a name without a dot at this machine.
 func localHost(hostPort string, more []string) bool {
 	host := strings.ToLower(hostPort)
-	if name, _, err := net.SplitHostPort(host); err == nil {
+	if name, port, err := net.SplitHostPort(host); err == nil && strings.Trim(port, "0123456789") == "" {
 		host = name
 	}
 	host = strings.TrimSuffix(host, ".")
-	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+	if address, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil && address.Zone() == "" { // a zone can be any text
 		return true
 	}
 	if !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") {

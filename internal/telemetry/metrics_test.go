@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -201,10 +202,12 @@ func TestWatchShowsReplicas(t *testing.T) {
 		"warmpath_in_flight{pool=p,replica=a:1}":                    7,
 		"warmpath_in_flight{pool=p,replica=b:1}":                    1,
 		"warmpath_in_flight{pool=p,replica=c:1}":                    4,
+		"warmpath_ready_replicas{pool=p}":                           1,
+		"warmpath_ready_replicas{pool=empty}":                       0,
 	}
 	got := scrape(t, m, "warmpath_replica")
-	for id, value := range scrape(t, m, "warmpath_in_flight") {
-		got[id] = value
+	for _, prefix := range []string{"warmpath_in_flight", "warmpath_ready"} {
+		maps.Copy(got, scrape(t, m, prefix))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("replica series (-want +got):\n%s", diff)

@@ -16,6 +16,8 @@ var (
 		"Always 1; the state label tells what the replica is doing: starting, ready, unhealthy, ejected, half_open, draining.", []string{"pool", "replica", "state"}, nil)
 	sentDesc = prometheus.NewDesc(namespace+"_replica_requests_total",
 		"Requests sent to a replica, each attempt of a retried one included.", []string{"pool", "replica"}, nil)
+	readyDesc = prometheus.NewDesc(namespace+"_ready_replicas",
+		"Replicas of a pool that are in rotation; 0 for a pool that has none.", []string{"pool"}, nil)
 )
 
 // replicaCollector computes the series of the replicas at each scrape, so that one that has gone leaves none behind.
@@ -41,18 +43,23 @@ func (c *replicaCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- inFlightDesc
 	ch <- stateDesc
 	ch <- sentDesc
+	ch <- readyDesc
 }
 
 // Collect implements prometheus.Collector.
 func (c *replicaCollector) Collect(ch chan<- prometheus.Metric) {
 	pools, _ := c.pools()
 	for pool, statuses := range pools {
-		pool = valid(pool)
+		pool, ready := valid(pool), 0
 		for replica, s := range merge(statuses) {
+			if s.State == fleet.Ready {
+				ready++
+			}
 			ch <- prometheus.MustNewConstMetric(inFlightDesc, prometheus.GaugeValue, float64(s.InFlight), pool, replica)
 			ch <- prometheus.MustNewConstMetric(stateDesc, prometheus.GaugeValue, 1, pool, replica, valid(string(s.State)))
 			ch <- prometheus.MustNewConstMetric(sentDesc, prometheus.CounterValue, float64(s.Requests), pool, replica)
 		}
+		ch <- prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, float64(ready), pool)
 	}
 }
 
