@@ -139,15 +139,18 @@ func (d *decoder) unknownKey(key *yaml.Node, t reflect.Type, path string) {
 		d.errorf(join(path, name), "YAML merge keys are not supported; use an alias for the whole value, or write the keys out")
 		return
 	}
-	var keys []string
+	var keys, owners []string
 	for _, f := range fieldsOf(t) {
-		if inner := f.structType(); inner != nil && hasKey(inner, name) {
-			d.errorf(join(path, name), "is not a key here; it belongs under `%s`", f.key)
-			return
-		}
 		keys = append(keys, f.key)
+		if inner := f.structType(); inner != nil && hasKey(inner, name) {
+			owners = append(owners, "`"+f.key+"`")
+		}
 	}
-	d.errorf(join(path, name), "is not a key here; %s", didYouMean(name, keys))
+	advice := didYouMean(name, keys)
+	if len(owners) > 0 {
+		advice = "it belongs under " + strings.Join(owners, " or ")
+	}
+	d.errorf(join(path, name), "is not a key here; %s", advice)
 }
 
 // mapping decodes n into the map v, each value over its type's defaults.

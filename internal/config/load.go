@@ -34,7 +34,7 @@ func Parse(name string, data []byte, env func(string) (string, bool), readFile f
 		d.value(top, reflect.ValueOf(cfg).Elem(), "")
 		files := fileReader{d.report, filepath.Dir(name), readFile}
 		files.resolve(cfg)
-		if d.nodes <= maxNodes {
+		if !d.failed[""] && d.nodes <= maxNodes {
 			validate(cfg, d.report)
 		}
 	}

@@ -38,7 +38,7 @@ func (b schemaBuilder) of(t reflect.Type) *jsonschema.Schema {
 	case t == reflect.TypeFor[Bytes]():
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
 			{Type: "integer", Minimum: jsonschema.Ptr(0.0)},
-			{Type: "string", Pattern: `^[0-9]+ *([kKmMgGtT][iI]?)?[bB]?$|` + reference},
+			{Type: "string", Pattern: `^[0-9]+ *(([kKmMgGtT][iI]?)?[bB])?$|` + reference},
 		}}
 	case t == reflect.TypeFor[Secret]():
 		return &jsonschema.Schema{Type: "string"}

@@ -10,7 +10,7 @@ type Config struct {
 	Data Data `yaml:"data"`
 	// Admin is the listener for operators.
 	Admin Admin `yaml:"admin"`
-	// Pools say where replicas live, by pool name. At least one.
+	// Pools are the places where replicas live, by pool name. At least one.
 	Pools map[string]Pool `yaml:"pools" required:"true"`
 	// Endpoints are the named services that clients call, by endpoint name. At least one.
 	Endpoints map[string]Endpoint `yaml:"endpoints" required:"true"`
@@ -141,15 +141,15 @@ type Endpoint struct {
 	// StrictModels answers 404 to an unknown model even where there is only one endpoint; otherwise a single endpoint
 	// passes any model name to the engine.
 	StrictModels bool `yaml:"strict_models" default:"false"`
-	// Timeouts limit how long an engine's answer may take.
+	// Timeouts are the limits of how long an engine's answer may take.
 	Timeouts Timeouts `yaml:"timeouts"`
-	// Retry says how often a request that has not begun to answer is tried on another replica.
+	// Retry is how often a request whose answer has not begun is tried on another replica.
 	Retry Retry `yaml:"retry"`
 	// Variants are the weighted parts of the endpoint. At least one.
 	Variants []Variant `yaml:"variants" required:"true"`
 }
 
-// Timeouts limit an engine's answer. 0s means no limit.
+// Timeouts are limits of an engine's answer. 0s means no limit.
 type Timeouts struct {
 	// FirstByte is the time from sending a request to the first byte of its answer.
 	FirstByte Duration `yaml:"first_byte" default:"0s" min:"0s"`

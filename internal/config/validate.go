@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -76,8 +77,8 @@ func (r *report) pool(p Pool, path string) {
 	if p.DNS != nil {
 		r.dns(*p.DNS, join(path, "dns"))
 	}
-	if health := join(path, "health"); p.Health.Path != "" && !strings.HasPrefix(p.Health.Path, "/") {
-		r.errorf(join(health, "path"), "must start with /")
+	if u, err := url.ParseRequestURI(p.Health.Path); p.Health.Path != "" && (err != nil || u.Host != "" || p.Health.Path[0] != '/') {
+		r.errorf(join(join(path, "health"), "path"), "is not a path; write it from the first slash, such as /health")
 	}
 	r.ejection(p.Ejection, join(path, "ejection"))
 }
@@ -105,8 +106,8 @@ func (r *report) source(p Pool, path string) {
 // static checks the addresses of replicas and that none is there twice.
 func (r *report) static(urls []string, path string) {
 	first := map[string]int{}
-	for i, url := range urls {
-		canonical, err := address.Parse(url)
+	for i, each := range urls {
+		canonical, err := address.Parse(each)
 		if err != nil {
 			r.errorf(index(path, i), "%v", err)
 			continue
