@@ -1,7 +1,7 @@
 # Warmpath's development targets. `make help` lists them; only Go is needed for build, test and fuzz.
 GO       ?= go
 FUZZTIME ?= 10s
-VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 TOOL      = $(GO) tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help

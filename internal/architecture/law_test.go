@@ -2,7 +2,9 @@
 package architecture
 
 import (
+	"maps"
 	"os"
+	"slices"
 	"testing"
 )
 
@@ -62,6 +64,20 @@ func TestImportLaws(t *testing.T) {
 	tree := load(t, os.DirFS("../.."))
 	report(t, tree.breaches(laws))
 	report(t, tree.strangers(importers))
+}
+
+// A law about a package that was renamed would hold nothing.
+func TestLawsNameRealPackages(t *testing.T) {
+	tree := load(t, os.DirFS("../.."))
+	named := slices.Concat(serving, slices.Collect(maps.Keys(importers)))
+	for _, l := range laws {
+		named = append(named, l.of)
+	}
+	for _, dir := range named {
+		if _, exists := tree[dir]; !exists {
+			t.Errorf("%s: named by a law, but there is no such package", dir)
+		}
+	}
 }
 
 func TestServingPathIsFreeOfTheLaboratory(t *testing.T) {

@@ -64,7 +64,7 @@ func TestCommentRule(t *testing.T) {
 		finding string
 	}{
 		{"good", map[string]string{"a/x.go": "// Package a does one thing,\n// and does it well.\npackage a"}, ""},
-		{"good command", map[string]string{"cmd/warmpath/main.go": "// Warmpath balances load.\npackage main"}, ""},
+		{"good command", map[string]string{"cmd/warmpath/main.go": "// Command warmpath balances load.\npackage main"}, ""},
 		{"none", map[string]string{"a/x.go": "package a"}, "0 package comments"},
 		{"two", map[string]string{"a/x.go": "// Package a is.\npackage a", "a/y.go": "// Package a is.\npackage a"}, "2 package comments"},
 		{"two sentences", map[string]string{"a/x.go": "// Package a is. It was.\npackage a"}, "one sentence"},

@@ -208,7 +208,7 @@ func (t tree) comments() (findings []string) {
 func badComment(name, base, comment string) string {
 	opening := "Package " + name + " "
 	if name == "main" {
-		opening = strings.ToUpper(base[:1]) + base[1:] + " "
+		opening = "Command " + base + " "
 	}
 	if !strings.HasPrefix(comment, opening) {
 		return fmt.Sprintf("must begin with %q", opening)

@@ -1,4 +1,4 @@
-// Mkmodel writes the tiny model of the real-engine tests to the file it is given.
+// Command mkmodel writes the tiny model of the real-engine tests to the file it is given.
 package main
 
 import (
