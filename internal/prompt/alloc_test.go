@@ -3,6 +3,8 @@ package prompt
 import (
 	"sync"
 	"testing"
+
+	"go.uber.org/goleak"
 )
 
 func TestSteadyStateAllocations(t *testing.T) {
@@ -29,6 +31,7 @@ func TestSteadyStateAllocations(t *testing.T) {
 
 // Pooled windows and decoders must not leak from one request into another.
 func TestConcurrentUse(t *testing.T) {
+	defer goleak.VerifyNone(t)
 	bodies := []string{`{"messages":[{"content":"a"}]}`, `{"messages":[{"content":"bb"}]}`, `{"messages":[7]}`}
 	var group sync.WaitGroup
 	for _, raw := range bodies {

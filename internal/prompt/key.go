@@ -29,8 +29,9 @@ const (
 )
 
 // maxPooled bounds the buffers that are kept for reuse, in bytes. The widest
-// configurable window, 65,536 characters of 4 bytes, fits.
-const maxPooled = 512 << 10
+// configurable window fits: 65,536 characters, each at worst a record of its own
+// of 13 bytes.
+const maxPooled = 1 << 20
 
 // window encodes what falls into the first characters of a prompt.
 type window struct {

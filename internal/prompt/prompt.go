@@ -66,7 +66,7 @@ type span struct{ start, end int }
 func (b *Body) ModelSpan() (start, end int) { return b.model.start, b.model.end }
 
 // field is the value of the i-th text field of the body's shape, nil when absent.
-func (b *Body) field(i int) []byte {
+func (b *Body) field(i int) value {
 	return b.Raw[b.text[i].start:b.text[i].end]
 }
 

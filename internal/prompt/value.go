@@ -15,6 +15,9 @@ func (v value) isString() bool { return len(v) > 0 && v[0] == '"' }
 func (v value) isArray() bool  { return len(v) > 0 && v[0] == '[' }
 func (v value) isObject() bool { return len(v) > 0 && v[0] == '{' }
 
+// isEmpty reports whether an array has no elements.
+func (v value) isEmpty() bool { return v[next(v, 1)] == ']' }
+
 // is reports whether v is a string that decodes to text.
 func (v value) is(text string) bool {
 	if !v.isString() {

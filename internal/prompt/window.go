@@ -20,6 +20,19 @@ func (w *window) addPrompt(b *Body) {
 	}
 }
 
+// each adds the elements of an array while the window has room. What lies beyond
+// the window is not even skipped.
+func (w *window) each(array value, add func(value)) {
+	if w.full() {
+		return
+	}
+	for element := range array.elements() {
+		if add(element); w.full() {
+			return
+		}
+	}
+}
+
 // addMessages adds the contents of chat messages. Roles, names and tool calls
 // are not part of SageMaker's key; but where there is nothing else, tool calls
 // keep unrelated chats apart.
@@ -28,20 +41,9 @@ func (w *window) addMessages(messages value) {
 		w.addOdd(messages)
 		return
 	}
-	for message := range messages.elements() {
-		if w.full() {
-			return
-		}
-		w.addMessage(message)
-	}
-	if w.prompted {
-		return
-	}
-	for message := range messages.elements() {
-		if w.full() {
-			return
-		}
-		w.addToolCalls(message)
+	w.each(messages, w.addMessage)
+	if !w.prompted {
+		w.each(messages, w.addToolCalls)
 	}
 }
 
@@ -66,15 +68,14 @@ func (w *window) addInput(input value) {
 		w.addContent(input)
 		return
 	}
-	for item := range input.elements() {
-		if w.full() {
-			return
-		}
-		if item.isObject() && item.member("role") != nil {
-			w.addMessage(item)
-		} else {
-			w.addPart(item)
-		}
+	w.each(input, w.addItem)
+}
+
+func (w *window) addItem(item value) {
+	if item.isObject() && item.member("role") != nil {
+		w.addMessage(item)
+	} else {
+		w.addPart(item)
 	}
 }
 
@@ -84,12 +85,7 @@ func (w *window) addContent(content value) {
 	case content.isString():
 		w.addText(content)
 	case content.isArray():
-		for part := range content.elements() {
-			if w.full() {
-				return
-			}
-			w.addPart(part)
-		}
+		w.each(content, w.addPart)
 	default:
 		w.addOdd(content)
 	}
@@ -129,33 +125,27 @@ func (w *window) addCompletion(prompt value) {
 		w.addContent(prompt)
 		return
 	}
-	for element := range prompt.elements() {
-		if w.full() {
-			return
-		}
-		switch {
-		case element.isString():
-			w.addText(element)
-		case element.isArray():
-			w.addTokens(element)
-		default:
-			w.addToken(element)
-		}
+	w.each(prompt, w.addElement)
+}
+
+// addElement adds one element of a prompt array: a text or a list of token ids of
+// a batch, or a token id of the only prompt.
+func (w *window) addElement(element value) {
+	switch {
+	case element.isString():
+		w.addText(element)
+	case element.isArray():
+		w.addTokens(element)
+	default:
+		w.addToken(element)
 	}
 }
 
 // addTokens adds one list of token ids of a batch, marked where it begins.
 func (w *window) addTokens(list value) {
-	begun := false
-	for element := range list.elements() {
-		if w.full() {
-			return
-		}
-		if !begun {
-			w.mark(tagList)
-			begun = true
-		}
-		w.addToken(element)
+	if !list.isEmpty() {
+		w.mark(tagList)
+		w.each(list, w.addToken)
 	}
 }
 
