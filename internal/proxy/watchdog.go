@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/fleet"
 )
 
 // Why a call was ended from this side: the causes of its context.
@@ -26,16 +28,17 @@ const (
 // watchdog ends a call whose replica is silent for too long, is lost, or whose request is late. There are no other time limits:
 // a stream may last for ever as long as it moves.
 type watchdog struct {
-	cancel   context.CancelCauseFunc
-	idle     time.Duration // longest silence once the answer has begun; 0 = any
-	stopLost func() bool
-	late     *time.Timer
+	cancel context.CancelCauseFunc
+	idle   time.Duration // longest silence once the answer has begun; 0 = any
+	late   *time.Timer   // ends the call when the request's time is up; nil = never
 
-	mu      sync.Mutex
-	silence *time.Timer
-	begun   bool
-	lost    bool
-	over    bool
+	mu       sync.Mutex
+	stopLost func() bool
+	silence  *time.Timer
+	begun    bool // the answer has
+	removed  bool // the replica is no longer in its fleet
+	lost     bool // the replica's port refuses
+	over     bool // the call has ended
 }
 
 // start begins to watch. The limit on the first byte is the endpoint's own, or that on any silence.
@@ -56,7 +59,7 @@ func (w *watchdog) start(c *call) {
 	pool, tried := c.x.plan.variant.Pool.Fleet, slices.Clip(c.x.tried)
 	movable := c.x.rec.Attempts < c.x.plan.endpoint.MaxAttempts
 	w.stopLost = context.AfterFunc(c.lost, func() {
-		w.mourn(movable && anotherThan(pool, tried), c.replica.Removed())
+		w.mourn(movable && anotherThan(pool, tried), c.replica)
 	})
 }
 
@@ -98,15 +101,17 @@ func (w *watchdog) heard() {
 }
 
 // mourn acts on a lost replica. A request that has not begun moves to another replica at once; one that has may go on while
-// it moves. A replica that was only removed from its fleet is likely to finish what it has.
-func (w *watchdog) mourn(another, removed bool) {
+// it moves. A replica that was only removed from its fleet is likely to finish what it has, unless it is then found dead.
+func (w *watchdog) mourn(another bool, r *fleet.Replica) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case w.over:
 	case !w.begun && another:
 		w.cancel(errLost)
-	case removed:
+	case r.Removed() && !w.removed:
+		w.removed = true
+		w.stopLost = context.AfterFunc(r.Lost(), func() { w.mourn(another, r) })
 	case !w.begun:
 		w.lost = true
 		w.allow(lostPatience)
@@ -117,12 +122,12 @@ func (w *watchdog) mourn(another, removed bool) {
 }
 
 func (w *watchdog) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = true
 	w.stopLost()
 	if w.late != nil {
 		w.late.Stop()
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.over = true
 	w.allow(0)
 }

@@ -228,18 +228,19 @@ func TestEveryStrategyRanksAnEmptyFleet(t *testing.T) {
 }
 
 func TestEveryStrategyWithholdsColdWorkFromASlowStarter(t *testing.T) {
-	now := time.Unix(50_000, 0)
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {
+			now := time.Unix(50_000, 0)
 			s := strategy(t, name)
 			f := fleet.New(fleet.Options{SlowStart: 10 * time.Second, Now: func() time.Time { return now }})
 			f.Apply([]fleet.Target{{URL: "http://a:1"}, {URL: "http://b:1"}})
 			a, b := f.View().Replicas[0], f.View().Replicas[1]
 			f.SetHealth(a, true)
+			now = now.Add(10 * time.Second)
 			f.SetHealth(b, true)
 			for _, age := range []float64{0, 5, 10} {
 				got := shareOf(s, f.View(), b, now.Add(time.Duration(age*float64(time.Second))))
-				// With a ramp of w, half of the share w falls to b by chance and all of w under least outstanding's tie is halved too.
+				// Of two idle replicas, the one with warmth w takes half of the share w that is not withheld from it.
 				if want := max(0.1, age/10) / 2; math.Abs(got-want) > 0.03 {
 					t.Errorf("after %gs: share of cold work %.3f, want %.3f", age, got, want)
 				}

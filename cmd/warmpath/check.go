@@ -1,0 +1,37 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/warmpath/warmpath/internal/config"
+)
+
+func newCheckCommand() *cobra.Command {
+	var file string
+	c := &cobra.Command{
+		Use:     "check",
+		Short:   "Validate a configuration file with the same code as serve",
+		Long:    "Check prints every error of a configuration file with its line and column, and exits with 2 if there is one.",
+		Example: "  warmpath check -c warmpath.yaml",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if file == "" {
+				return usageError{errors.New("check: give the configuration with -c FILE")}
+			}
+			cfg, err := config.Load(file, os.LookupEnv)
+			if err != nil {
+				return usageError{err}
+			}
+			for _, w := range cfg.Warnings {
+				fmt.Fprintln(c.ErrOrStderr(), "warning:", w)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%s: ok (%s)\n", file, describe(cfg))
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&file, "config", "c", "", "configuration `file`")
+	return c
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/router"
+)
+
+// explainFlags are the flags of `warmpath explain`.
+type explainFlags struct {
+	file, admin, path, hint string
+	json                    bool
+}
+
+// hintHeader carries the routing hint id.
+const hintHeader = "X-Amzn-SageMaker-Prefix-Aware-Id"
+
+func newExplainCommand() *cobra.Command {
+	var f explainFlags
+	c := &cobra.Command{
+		Use:   "explain",
+		Short: "Say where a request would go, and why",
+		Long: `Explain reads a request body from standard input and prints the key, the window it covers, the ranking of the replicas and
+the reason for each. With -c it plans as a router with that configuration and no load would; with --admin it asks a running
+router, which knows its replicas' health and load. Nothing is sent to an engine.`,
+		Example: `  warmpath explain -c warmpath.yaml < body.json
+  warmpath explain --admin http://127.0.0.1:8081 --path /v1/completions < body.json`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if (f.file == "") == (f.admin == "") {
+				return usageError{errors.New("explain: give either a configuration with -c FILE or a running router with --admin URL")}
+			}
+			body, err := io.ReadAll(c.InOrStdin())
+			if err != nil {
+				return fmt.Errorf("explain: standard input: %w", err)
+			}
+			e, err := f.explain(c.Context(), body)
+			if err != nil {
+				return err
+			}
+			return f.print(c.OutOrStdout(), e)
+		},
+	}
+	flags := c.Flags()
+	flags.StringVarP(&f.file, "config", "c", "", "configuration `file`")
+	flags.StringVar(&f.admin, "admin", "", "admin `URL` of a running router")
+	flags.StringVar(&f.path, "path", "/v1/chat/completions", "`path` that the request would be sent to")
+	flags.StringVar(&f.hint, "prefix-aware-id", "", "routing hint `id` ("+hintHeader+")")
+	flags.BoolVar(&f.json, "json", false, "print JSON")
+	return c
+}
+
+func (f *explainFlags) explain(ctx context.Context, body []byte) (*proxy.Explanation, error) {
+	header := http.Header{}
+	if f.hint != "" {
+		header.Set(hintHeader, f.hint)
+	}
+	if f.admin != "" {
+		return f.ask(ctx, header, body)
+	}
+	cfg, err := config.Load(f.file, os.LookupEnv)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	for name, p := range cfg.Pools { // nothing is asked of the engines
+		p.Health.Enabled = false
+		cfg.Pools[name] = p
+	}
+	r, err := router.New(cfg, router.Options{Version: buildVersion()})
+	if err != nil {
+		return nil, usageError{err}
+	}
+	defer r.Close()
+	return r.Explain(f.path, header, body)
+}
+
+// ask lets a running router explain.
+func (f *explainFlags) ask(ctx context.Context, header http.Header, body []byte) (*proxy.Explanation, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	target := strings.TrimRight(f.admin, "/") + "/api/v1/explain?path=" + url.QueryEscape(f.path)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
+	if err != nil {
+		return nil, usageError{fmt.Errorf("explain: --admin: %w", err)}
+	}
+	req.Header = header
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("explain: no answer from the router; is --admin its admin listener? %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("explain: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("explain: the router answered %s: %s", resp.Status, bytes.TrimSpace(answer))
+	}
+	e := new(proxy.Explanation)
+	if err := json.Unmarshal(answer, e); err != nil {
+		return nil, fmt.Errorf("explain: the router's answer: %w", err)
+	}
+	return e, nil
+}
+
+func (f *explainFlags) print(w io.Writer, e *proxy.Explanation) error {
+	if f.json {
+		out := json.NewEncoder(w)
+		out.SetIndent("", "  ")
+		return out.Encode(e)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "endpoint\t%s (variant %s, pool %s, %s API)\n", e.Endpoint, e.Variant, e.Pool, e.API)
+	fmt.Fprintf(t, "strategy\t%s\n", e.Strategy)
+	switch {
+	case e.Key != "":
+		fmt.Fprintf(t, "key\t%s over the first %d %s\n", e.Key, e.Window, e.WindowUnit)
+	case e.Options.PrefixLength > 0:
+		fmt.Fprintf(t, "key\tnone: nothing in this body can be keyed, so load decides\n")
+	}
+	if e.Hint != "" {
+		fmt.Fprintf(t, "hint id\t%s\n", e.Hint)
+	}
+	if e.Degraded {
+		fmt.Fprintf(t, "warning\tno replica is ready; they are tried all the same\n")
+	}
+	fmt.Fprintf(t, "\nplace\treplica\treason\tin flight\n")
+	for i, place := range e.Order {
+		fmt.Fprintf(t, "%d\t%s\t%s\t%d\n", i+1, place.Replica, place.Reason, place.InFlight)
+	}
+	return t.Flush()
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/router"
+	"github.com/warmpath/warmpath/internal/telemetry"
+)
+
+// serveFlags are the flags of `warmpath serve`.
+type serveFlags struct {
+	file      string
+	logFormat string
+	logLevel  string
+	config.Flags
+}
+
+func newServeCommand() *cobra.Command {
+	var f serveFlags
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the data plane and the admin API",
+		Long: `Serve stands in front of the replicas that the configuration file or the --replica flags name.
+SIGHUP, a change of the file, or POST /api/v1/reload on the admin listener reload the file without dropping a connection.
+SIGTERM drains: not ready at once, open requests finish.`,
+		Example: `  warmpath serve -c warmpath.yaml
+  warmpath serve --replica http://10.0.0.1:8000 --replica http://10.0.0.2:8000
+  warmpath serve --replica http://10.0.0.1:8000 --strategy PREFIX_AWARE --prefix-length 4096 --concurrency-threshold 16`,
+		RunE: func(c *cobra.Command, _ []string) error { return serve(c.Context(), c.ErrOrStderr(), f) },
+	}
+	flags := c.Flags()
+	flags.StringVarP(&f.file, "config", "c", "", "configuration `file`")
+	flags.StringVar(&f.Listen, "listen", "", "`address` that clients call (default 127.0.0.1:8080)")
+	flags.StringVar(&f.AdminListen, "admin-listen", "", "`address` for metrics, health and explain (default 127.0.0.1:8081)")
+	flags.StringArrayVar(&f.Replicas, "replica", nil, "base `URL` of an engine server; repeat for each")
+	flags.StringVar(&f.Strategy, "strategy", "", "RANDOM, LEAST_OUTSTANDING_REQUESTS (default) or PREFIX_AWARE")
+	flags.IntVar(&f.PrefixLength, "prefix-length", 0, "characters or bytes that PREFIX_AWARE hashes, 1024-65536")
+	flags.IntVar(&f.ConcurrencyThreshold, "concurrency-threshold", 0, "in-flight requests at which PREFIX_AWARE passes a replica over, 1-1024")
+	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
+	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	return c
+}
+
+// load reads the configuration that the flags mean.
+func (f *serveFlags) load() (*config.Config, error) {
+	if f.file == "" && len(f.Replicas) == 0 {
+		return nil, errors.New("serve: nothing to serve; give a configuration with -c FILE, or engines with --replica URL")
+	}
+	if f.file == "" {
+		return config.FromFlags(f.Flags)
+	}
+	cfg, err := config.Load(f.file, os.LookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	return cfg, cfg.Override(f.Flags)
+}
+
+func serve(ctx context.Context, stderr io.Writer, f serveFlags) error {
+	log, err := telemetry.NewLogger(stderr, f.logFormat, f.logLevel)
+	if err != nil {
+		return usageError{err}
+	}
+	cfg, err := f.load()
+	if err != nil {
+		return usageError{err}
+	}
+	listeners, err := router.Listen(cfg)
+	if err != nil {
+		return err
+	}
+	options := router.Options{Version: buildVersion(), Log: log}
+	if f.file != "" {
+		options.Load = f.load
+	}
+	r, err := router.New(cfg, options)
+	if err != nil {
+		return usageError{err}
+	}
+	defer r.Close()
+	if f.file != "" {
+		go config.Watch(ctx, f.file, func() { _ = r.Reload(ctx) }) // Reload logs its errors
+		go reloadOnHangup(ctx, r)
+	}
+	log.Info("serving", "data", listeners.Data.Addr().String(), "admin", listeners.Admin.Addr().String(), "version", buildVersion())
+	return r.Serve(ctx, listeners)
+}
+
+func reloadOnHangup(ctx context.Context, r *router.Router) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	for {
+		select {
+		case <-hangups:
+			_ = r.Reload(ctx) // it logs its errors
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// describe counts what a configuration holds, in one line.
+func describe(cfg *config.Config) string {
+	return fmt.Sprintf("%d endpoints, %d pools", len(cfg.Endpoints), len(cfg.Pools))
+}

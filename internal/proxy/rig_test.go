@@ -1,0 +1,227 @@
+package proxy
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/endpoint"
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/health"
+	"github.com/warmpath/warmpath/internal/routing"
+	"github.com/warmpath/warmpath/internal/telemetry"
+)
+
+// replica is a fake engine that a test controls: it records what it gets and answers as the test says.
+type replica struct {
+	*httptest.Server
+	accepts atomic.Int64
+
+	mu   sync.Mutex
+	seen []received
+}
+
+// received is one request as it reached a replica.
+type received struct {
+	method, uri string
+	header      http.Header
+	length      int64
+	chunked     bool
+	body        []byte
+}
+
+func (r *replica) received() []received {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]received(nil), r.seen...)
+}
+
+// newReplica starts a fake engine. answer runs after the request has been read and recorded; nil answers a small chat completion.
+func newReplica(t testing.TB, answer http.HandlerFunc) *replica {
+	t.Helper()
+	r := &replica{}
+	if answer == nil {
+		answer = func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 200, chatAnswer) }
+	}
+	r.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		r.mu.Lock()
+		r.seen = append(r.seen, received{
+			method: req.Method, uri: req.RequestURI, header: req.Header.Clone(), length: req.ContentLength,
+			chunked: len(req.TransferEncoding) > 0, body: body,
+		})
+		r.mu.Unlock()
+		req.Body = io.NopCloser(bytes.NewReader(body))
+		answer(w, req)
+	}))
+	r.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
+	r.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			r.accepts.Add(1)
+		}
+	}
+	r.Start()
+	t.Cleanup(func() {
+		r.CloseClientConnections()
+		r.Close()
+	})
+	return r
+}
+
+const chatAnswer = `{"id":"c1","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":1,"total_tokens":8,"prompt_tokens_details":{"cached_tokens":4}}}`
+
+func writeJSON(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", fmt.Sprint(len(body)))
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, body)
+}
+
+// rig is a proxy over fake replicas, with everything a test may want to look at.
+type rig struct {
+	*httptest.Server
+	proxy    *Proxy
+	settings *Settings
+	endpoint *endpoint.Endpoint
+	pool     *endpoint.Pool
+	fleet    *fleet.Fleet
+	metrics  *telemetry.Metrics
+	log      *lockedBuffer
+	clock    func() time.Time
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.String()
+}
+
+// newRig starts a proxy in front of replicas, all of them healthy, as one endpoint that answers to any model.
+func newRig(t testing.TB, strategy string, replicas ...*replica) *rig {
+	t.Helper()
+	urls := make([]string, len(replicas))
+	for i, r := range replicas {
+		urls[i] = r.URL
+	}
+	return newRigAt(t, strategy, urls...)
+}
+
+// newRigAt is newRig for addresses.
+func newRigAt(t testing.TB, strategy string, urls ...string) *rig {
+	t.Helper()
+	g := &rig{fleet: fleet.New(fleet.Options{}), metrics: telemetry.NewMetrics("test"), log: &lockedBuffer{}, clock: time.Now}
+	g.apply(t, urls...)
+	options := health.DefaultOutlierOptions
+	outlier := health.NewOutlier(g.fleet, options)
+	t.Cleanup(outlier.Stop)
+	transport := &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: time.Second}).DialContext,
+		MaxIdleConnsPerHost: 1 << 16, IdleConnTimeout: 4 * time.Second, DisableCompression: true,
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	g.pool = &endpoint.Pool{Name: "pool", Fleet: g.fleet, Outlier: outlier, Transport: transport}
+	o := routing.Options{}
+	if strategy == routing.NamePrefixAware {
+		o = routing.Options{PrefixLength: 1024, ConcurrencyThreshold: 16}
+	}
+	s, err := routing.New(strategy, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.endpoint = &endpoint.Endpoint{
+		Name: "default", MaxAttempts: 3, Budget: endpoint.NewBudget(0.2, time.Now), Timeouts: endpoint.Timeouts{Idle: 10 * time.Minute},
+		Variants: []*endpoint.Variant{{Name: "main", Weight: 1, Pool: g.pool, Strategy: s, Options: o}},
+	}
+	g.settings = &Settings{
+		Table: endpoint.NewTable([]*endpoint.Endpoint{g.endpoint}), DecisionHeaders: true,
+		Limits: Limits{Body: 64 << 20, DecodedBody: 256 << 20, BodyIdle: 30 * time.Second},
+	}
+	g.proxy = New(Options{
+		Current: func() *Settings { return g.settings }, Metrics: g.metrics, Now: func() time.Time { return g.clock() },
+		Log: slog.New(slog.NewJSONHandler(g.log, nil)), Random: rand.Uint64,
+	})
+	g.Server = httptest.NewUnstartedServer(g.proxy)
+	g.Config.ErrorLog = slog.NewLogLogger(slog.NewTextHandler(g.log, nil), slog.LevelError)
+	g.Start()
+	t.Cleanup(func() {
+		g.CloseClientConnections()
+		g.Close()
+	})
+	return g
+}
+
+// apply makes the fleet hold healthy replicas at these addresses.
+func (g *rig) apply(t testing.TB, urls ...string) {
+	t.Helper()
+	targets := make([]fleet.Target, len(urls))
+	for i, u := range urls {
+		targets[i].URL = u
+	}
+	if errs := g.fleet.Apply(targets); errs != nil {
+		t.Fatal(errs)
+	}
+	for _, r := range g.fleet.View().Replicas {
+		g.fleet.SetHealth(r, true)
+	}
+}
+
+// inFlight is the sum over all replicas, removed ones included.
+func (g *rig) inFlight() (n int64) {
+	for _, s := range g.fleet.Statuses() {
+		n += s.InFlight
+	}
+	return n
+}
+
+// eventually waits for a condition that another goroutine brings about.
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(10 * time.Second)
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("it never came about that %s", what)
+		}
+	}
+}
+
+const chatBody = `{"model":"m","messages":[{"role":"user","content":"hello"}]}`
+
+// post sends a JSON body to the proxy and reads the whole answer.
+func (g *rig) post(t testing.TB, path, body string) (*http.Response, string) {
+	t.Helper()
+	resp, err := http.Post(g.URL+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatalf("reading the answer: %v", err)
+	}
+	return resp, string(answer)
+}

@@ -1,0 +1,213 @@
+package router
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/discovery"
+	"github.com/warmpath/warmpath/internal/endpoint"
+	"github.com/warmpath/warmpath/internal/engine"
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/health"
+	"github.com/warmpath/warmpath/internal/telemetry"
+)
+
+// idleUpstream is how long an unused connection to an engine is kept: vLLM and llama.cpp close theirs after 5.0 s, without a
+// word, and a request that meets the closing has to be sent twice.
+const idleUpstream = 4 * time.Second
+
+// pool keeps one fleet up to date: its source says who is there, its prober and outlier say how they are. It lives as long as the
+// configuration has a pool of its name; update replaces only the parts whose settings have changed.
+type pool struct {
+	name    string
+	log     *slog.Logger
+	metrics *telemetry.Metrics
+	fleet   *fleet.Fleet
+	config  config.Pool
+	target  *endpoint.Pool // what the data plane sees; a new object whenever a part is replaced
+
+	mu      sync.Mutex // of prober, which the source's goroutine uses too
+	prober  *health.Prober
+	outlier *health.Outlier
+
+	stopSource func() // cancels the source and waits for it
+	known      chan struct{}
+}
+
+func newPool(name string, log *slog.Logger, metrics *telemetry.Metrics) *pool {
+	return &pool{
+		name: name, log: log.With("pool", name), metrics: metrics,
+		fleet: fleet.New(fleet.Options{}), stopSource: func() {}, known: make(chan struct{}),
+	}
+}
+
+// update brings the pool to a configuration.
+func (p *pool) update(c config.Pool) {
+	before, first := p.config, p.target == nil
+	p.config = c
+	target := &endpoint.Pool{Name: p.name, Fleet: p.fleet, Outlier: p.outlier, CachedApart: c.Engine == "llamacpp"}
+	if key := c.APIKey.Reveal(); key != "" {
+		target.Authorization = "Bearer " + key
+	}
+	if first || before.SlowStart != c.SlowStart {
+		p.fleet.SetSlowStart(time.Duration(c.SlowStart))
+	}
+	if first || before.Ejection != c.Ejection || before.Health != c.Health || before.Engine != c.Engine || !before.APIKey.Equal(c.APIKey) {
+		p.watchHealth(c)
+		target.Outlier = p.outlier
+	}
+	if first || before.ConnectTimeout != c.ConnectTimeout {
+		target.Transport = newTransport(time.Duration(c.ConnectTimeout))
+	} else {
+		target.Transport = p.target.Transport
+	}
+	p.target = target
+	if first || !sameSource(before, c) {
+		p.follow(p.source(c))
+	}
+}
+
+func sameSource(a, b config.Pool) bool {
+	return reflect.DeepEqual(a.Static, b.Static) && a.File == b.File && reflect.DeepEqual(a.DNS, b.DNS)
+}
+
+// watchHealth replaces the prober and the outlier.
+func (p *pool) watchHealth(c config.Pool) {
+	outlier := health.NewOutlier(p.fleet, health.OutlierOptions{
+		ConsecutiveErrors: c.Ejection.ConsecutiveErrors,
+		BaseTime:          time.Duration(c.Ejection.BaseTime),
+		MaxTime:           time.Duration(c.Ejection.MaxTime),
+		OnEject:           func(replica, cause string) { p.metrics.Ejected(p.name, replica, cause) },
+		Log:               p.log,
+	})
+	path := c.Health.Path
+	if path == "" {
+		if e, ok := engine.Lookup(c.Engine); ok {
+			path = e.HealthPath()
+		}
+	}
+	prober := health.NewProber(p.fleet, health.ProbeOptions{
+		Enabled: c.Health.Enabled, Path: path,
+		Interval: time.Duration(c.Health.Interval), Timeout: time.Duration(c.Health.Timeout),
+		UnhealthyAfter: c.Health.UnhealthyAfter, HealthyAfter: c.Health.HealthyAfter,
+		APIKey: c.APIKey.Reveal(), Outlier: outlier, Log: p.log,
+	})
+	p.stopHealth()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.prober, p.outlier = prober, outlier
+	if len(p.fleet.View().Replicas) > 0 {
+		prober.Sync()
+	}
+}
+
+func (p *pool) stopHealth() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.prober != nil {
+		p.prober.Stop()
+		p.outlier.Stop()
+	}
+}
+
+func newTransport(connect time.Duration) http.RoundTripper {
+	dialer := &net.Dialer{Timeout: connect, KeepAlive: 15 * time.Second}
+	return &http.Transport{
+		DialContext:           dialer.DialContext,
+		TLSHandshakeTimeout:   connect,
+		MaxIdleConnsPerHost:   1 << 16, // as many as were in use at once
+		IdleConnTimeout:       idleUpstream,
+		DisableCompression:    true,
+		ReadBufferSize:        16 << 10,
+		WriteBufferSize:       64 << 10,
+		ExpectContinueTimeout: time.Second,
+	}
+}
+
+// source makes the pool's source of replicas.
+func (p *pool) source(c config.Pool) discovery.Source {
+	failed := func(err error) {
+		p.metrics.Discovery(p.name, false)
+		p.log.Warn("replicas not read; the last set stays in use", "error", err.Error())
+	}
+	switch {
+	case c.File != "":
+		return discovery.NewFile(discovery.FileOptions{Path: c.File, OnError: failed})
+	case c.DNS != nil:
+		return discovery.NewDNS(discovery.DNSOptions{
+			Name: c.DNS.Name, Port: c.DNS.Port, Type: c.DNS.Type, Scheme: c.DNS.Scheme,
+			Interval: time.Duration(c.DNS.Interval), OnError: failed,
+		})
+	}
+	return discovery.NewStatic(c.Static)
+}
+
+// follow applies every set that the source sends, in place of the source before.
+func (p *pool) follow(s discovery.Source) {
+	p.stopSource()
+	ctx, cancel := context.WithCancel(context.Background())
+	sets := make(chan []fleet.Target)
+	var running sync.WaitGroup
+	running.Go(func() {
+		defer close(sets)
+		if err := s.Run(ctx, sets); err != nil {
+			p.log.Error("replicas are no longer read", "error", err.Error())
+		}
+	})
+	running.Go(func() {
+		for set := range sets {
+			p.apply(set)
+		}
+	})
+	p.stopSource = func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+func (p *pool) apply(set []fleet.Target) {
+	for _, err := range p.fleet.Apply(set) {
+		p.log.Warn("replica left out", "error", err.Error())
+	}
+	p.metrics.Discovery(p.name, true)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.prober.Sync()
+	select {
+	case <-p.known:
+	default:
+		close(p.known)
+	}
+}
+
+// settle waits until the replicas are known and each has been probed once.
+func (p *pool) settle(ctx context.Context) {
+	select {
+	case <-p.known:
+	case <-ctx.Done():
+		return
+	}
+	p.mu.Lock()
+	settled := p.prober.Settled()
+	p.mu.Unlock()
+	select {
+	case <-settled:
+	case <-ctx.Done():
+	}
+}
+
+// close ends the pool's watching; its replicas leave the rotation and finish what they have.
+func (p *pool) close() {
+	p.stopSource()
+	p.stopHealth()
+	p.fleet.Apply(nil)
+	if t, ok := p.target.Transport.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}

@@ -1,0 +1,219 @@
+// Package router joins configuration, pools, request path and admin API into one running Warmpath.
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/admin"
+	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/dialect"
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/telemetry"
+)
+
+// settleTime bounds how long a reload waits for new pools to find and probe their replicas before they get traffic.
+const settleTime = 3 * time.Second
+
+// Options are what a Router needs beside its configuration.
+type Options struct {
+	// Load reads the configuration again for a reload; nil = it cannot be reloaded.
+	Load func() (*config.Config, error)
+	// Version is shown in metrics.
+	Version string
+	// Log takes everything that is to be known; nil = nothing is logged.
+	Log *slog.Logger
+	// Random gives uniform 64-bit numbers and may be called from many goroutines; nil means math/rand/v2.
+	Random func() uint64
+}
+
+// Router is a running Warmpath, but for its listeners. All its methods are safe for concurrent use.
+type Router struct {
+	o        Options
+	log      *slog.Logger
+	metrics  *telemetry.Metrics
+	proxy    *proxy.Proxy
+	admin    http.Handler
+	settings atomic.Pointer[proxy.Settings]
+	stopping atomic.Bool
+
+	mu     sync.Mutex   // held by a reload from its beginning to its end
+	state  sync.RWMutex // of what follows
+	config *config.Config
+	pools  map[string]*pool
+}
+
+// New builds a Router and starts to look for replicas. The caller must Close it.
+func New(cfg *config.Config, o Options) (*Router, error) {
+	r := &Router{o: o, log: o.Log, metrics: telemetry.NewMetrics(o.Version), pools: map[string]*pool{}}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
+	random := o.Random
+	if random == nil {
+		random = rand.Uint64
+	}
+	r.proxy = proxy.New(proxy.Options{Current: r.settings.Load, Metrics: r.metrics, Log: r.log, Now: time.Now, Random: random})
+	r.metrics.Watch(r.Statuses)
+	r.admin = admin.New(admin.Options{
+		NotReady: r.notReady, Metrics: r.metrics.Handler(), Pools: r.Statuses, Drain: r.Drain,
+		Explain: r.explain,
+		Reload:  r.Reload,
+	})
+	if err := r.Apply(cfg); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Data is the handler of the listener that clients call.
+func (r *Router) Data() http.Handler { return r.proxy }
+
+// Admin is the handler of the listener for operators.
+func (r *Router) Admin() http.Handler { return r.admin }
+
+// Explain says where a request would go.
+func (r *Router) Explain(path string, header http.Header, body []byte) (*proxy.Explanation, error) {
+	return r.proxy.Explain(path, header, body)
+}
+
+// explain answers the admin API: what a client would be refused for is refused here.
+func (r *Router) explain(_ context.Context, path string, header http.Header, body []byte) (any, error) {
+	e, err := r.Explain(path, header, body)
+	var refused *dialect.Error
+	if errors.As(err, &refused) {
+		return nil, &admin.Refusal{Status: refused.Status, Code: refused.Code, Message: refused.Message}
+	}
+	return e, err
+}
+
+// Reload loads the configuration again and applies it. An error means that the one before is still in use, whole.
+func (r *Router) Reload(context.Context) error {
+	if r.o.Load == nil {
+		return fmt.Errorf("reload: this process was configured by flags; restart it to change them")
+	}
+	cfg, err := r.o.Load()
+	if err == nil {
+		err = r.Apply(cfg)
+	}
+	r.metrics.Reload(err == nil, time.Now())
+	if err != nil {
+		r.log.Error("configuration not reloaded; the old one stays in use", "error", err.Error())
+		return fmt.Errorf("reload: %w", err)
+	}
+	r.log.Info("configuration reloaded")
+	return nil
+}
+
+// Apply puts a configuration into use: what is new is built and settles, then the data plane is switched over in one step, then
+// what is old goes. Pools that keep their name keep their replicas, counters included. On an error nothing has changed.
+func (r *Router) Apply(cfg *config.Config) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	strategies, err := newStrategies(cfg)
+	if err != nil {
+		return err
+	}
+	for _, w := range cfg.Warnings {
+		r.log.Warn("configuration", "warning", w.Error())
+	}
+	next, added := map[string]*pool{}, []*pool{}
+	for name, pc := range cfg.Pools {
+		p, known := r.pools[name]
+		if !known {
+			p = newPool(name, r.log, r.metrics)
+			added = append(added, p)
+		}
+		p.update(pc)
+		next[name] = p
+	}
+	settle(added)
+	r.settings.Store(newSettings(cfg, next, strategies, r.settings.Load()))
+	gone := r.pools
+	r.setPools(cfg, next)
+	for name, p := range gone {
+		if next[name] == nil {
+			p.close()
+		}
+	}
+	return nil
+}
+
+// settle waits until new pools know their replicas and how they are, so that a reload sends nobody to an empty pool.
+func settle(pools []*pool) {
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	defer cancel()
+	for _, p := range pools {
+		p.settle(ctx)
+	}
+}
+
+// setPools publishes the pools to the admin side.
+func (r *Router) setPools(cfg *config.Config, pools map[string]*pool) {
+	if before := r.config; before != nil && (before.Admin != cfg.Admin || !sameListener(before.Data, cfg.Data)) {
+		r.log.Warn("listeners keep their addresses, limits and timeouts until the process is restarted; the rest of the configuration is in use")
+	}
+	r.state.Lock()
+	defer r.state.Unlock()
+	r.config, r.pools = cfg, pools
+}
+
+// sameListener says whether two configurations want the same of the data listener itself.
+func sameListener(a, b config.Data) bool {
+	return a.Listen == b.Listen && a.MaxHeader == b.MaxHeader && a.MaxConnections == b.MaxConnections &&
+		a.HeaderTimeout == b.HeaderTimeout && a.IdleTimeout == b.IdleTimeout
+}
+
+// Statuses lists the replicas by pool.
+func (r *Router) Statuses() map[string][]fleet.Status {
+	r.state.RLock()
+	defer r.state.RUnlock()
+	all := make(map[string][]fleet.Status, len(r.pools))
+	for name, p := range r.pools {
+		all[name] = p.fleet.Statuses()
+	}
+	return all
+}
+
+// Drain stops new requests to a replica, or lets them flow again, and reports whether there is such a replica.
+func (r *Router) Drain(poolName, replica string, draining bool) bool {
+	r.state.RLock()
+	defer r.state.RUnlock()
+	p, ok := r.pools[poolName]
+	return ok && p.fleet.Drain(replica, draining)
+}
+
+// notReady gives the reasons for which no client should be sent here.
+func (r *Router) notReady() []string {
+	if r.stopping.Load() {
+		return []string{"shutting down"}
+	}
+	r.state.RLock()
+	defer r.state.RUnlock()
+	var reasons []string
+	for _, name := range slices.Sorted(maps.Keys(r.pools)) {
+		if v := r.pools[name].fleet.View(); v.Degraded {
+			reasons = append(reasons, fmt.Sprintf("pool %s: none of its %d replicas is ready", name, len(v.Replicas)))
+		}
+	}
+	return reasons
+}
+
+// Close stops looking for replicas and probing them. Requests that are still open go on.
+func (r *Router) Close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.pools {
+		p.close()
+	}
+}
