@@ -141,6 +141,9 @@ func TestC018_UnknownCodings(t *testing.T) {
 		if diff := cmp.Diff(want, unsupported.Coding); diff != "" {
 			t.Errorf("%.20s: coding (-want +got):\n%s", header, diff)
 		}
+		if message := err.Error(); !strings.Contains(message, want) || !strings.Contains(message, "gzip, deflate, zstd") {
+			t.Errorf("%.20s: message %q must name the coding and those that work", header, message)
+		}
 	}
 }
 

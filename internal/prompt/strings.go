@@ -53,15 +53,8 @@ func stringEnd(raw []byte, i int) (end int, reason string) {
 		if c != '\\' {
 			return i, "control character in a string: escape it"
 		}
-		start := i
-		for i+1 < len(raw) && raw[i] == '\\' && shortEscapes[raw[i+1]] != 0 {
-			i += 2
-		}
-		if i > start {
-			continue
-		}
 		ok := false
-		if i, ok = unicodeEscapesEnd(raw, i); !ok {
+		if i, ok = escapesEnd(raw, i); !ok {
 			return i, "invalid escape in a string"
 		}
 	}
@@ -89,19 +82,19 @@ func plainEnd(raw []byte, i int) int {
 	return i
 }
 
-// unicodeEscapesEnd validates the run of adjacent \u escapes that starts at i,
-// as text in CJK scripts often consists of them, and returns the index after it,
-// or that of the first byte that is wrong.
-func unicodeEscapesEnd(raw []byte, i int) (end int, ok bool) {
-	for i+6 <= len(raw) && raw[i] == '\\' && raw[i+1] == 'u' {
-		if hex4(raw[i+2:i+6]) < 0 {
-			return hexEnd(raw, i+2), false
-		}
+// escapesEnd validates the escape at i and returns the index after it, or that
+// of the first byte that is wrong. It takes adjacent escapes along: indented
+// source code and CJK text written as \u escapes are full of them.
+func escapesEnd(raw []byte, i int) (end int, ok bool) {
+	start := i
+	for i+1 < len(raw) && raw[i] == '\\' && shortEscapes[raw[i+1]] != 0 {
+		i += 2
+	}
+	for i+6 <= len(raw) && raw[i] == '\\' && raw[i+1] == 'u' && hex4(raw[i+2:i+6]) >= 0 {
 		i += 6
-		ok = true
 	}
 	switch {
-	case ok:
+	case i > start:
 		return i, true
 	case i+1 < len(raw) && raw[i+1] == 'u':
 		return hexEnd(raw, i+2), false
