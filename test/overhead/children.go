@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+)
+
+// start runs this program in another role and reads its URL from its first line.
+func (p *processes) start(self string, args ...string) (contender, error) {
+	c := exec.Command(self, args...)
+	c.Stderr = os.Stderr
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return contender{}, err
+	}
+	if err := c.Start(); err != nil {
+		return contender{}, err
+	}
+	*p = append(*p, c)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	return contender{url: strings.TrimSpace(line), pid: c.Process.Pid}, err
+}
+
+// startWarmpath runs the router as its users do: PREFIX_AWARE, probes, metrics and access log on.
+func (p *processes) startWarmpath(binary, engine string) (contender, error) {
+	address, admin, err := freeAddresses()
+	if err != nil {
+		return contender{}, err
+	}
+	c := exec.Command(binary, "serve", "--replica", engine, "--listen", address, "--admin-listen", admin,
+		"--strategy", "PREFIX_AWARE", "--prefix-length", "65536", "--concurrency-threshold", "64", "--log-format", "json")
+	var said bytes.Buffer
+	c.Stderr = io.Discard
+	if err := c.Start(); err != nil {
+		return contender{}, fmt.Errorf("%w; build it first with `make build`", err)
+	}
+	*p = append(*p, c)
+	up := contender{url: "http://" + address, pid: c.Process.Pid}
+	for range 100 {
+		if resp, err := http.Get("http://" + admin + "/readyz"); err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return up, nil
+			}
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return up, fmt.Errorf("%s did not become ready: %s", binary, said.String())
+}
+
+func freeAddresses() (a, b string, err error) {
+	first, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", "", err
+	}
+	second, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", "", err
+	}
+	a, b = first.Addr().String(), second.Addr().String()
+	return a, b, errors.Join(first.Close(), second.Close())
+}
+
+const streamEvents = 32
+
+// serveEngine answers at once, so that what is measured is the way to it: a JSON answer of 1 KB, or a stream of small events that
+// are flushed one by one.
+func serveEngine() error {
+	answer, err := json.Marshal(map[string]any{
+		"id": "chatcmpl-1", "object": "chat.completion", "model": "m",
+		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": strings.Repeat("word ", 160)}}},
+		"usage":   map[string]any{"prompt_tokens": 500, "completion_tokens": 160, "total_tokens": 660},
+	})
+	if err != nil {
+		return err
+	}
+	event := []byte(`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"word "},"logprobs":null,"finish_reason":null}]}` + "\n\n")
+	return listenAndServe(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return
+		}
+		if r.URL.Query().Get("stream") == "" {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write(answer)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		flush := http.NewResponseController(w)
+		for range streamEvents {
+			_, _ = w.Write(event)
+			_ = flush.Flush()
+		}
+		_, _ = io.WriteString(w, "data: [DONE]\n\n")
+	}))
+}
+
+// buffers is the pool of a ReverseProxy.
+type buffers struct{ sync.Pool }
+
+func (b *buffers) Get() []byte  { return *b.Pool.Get().(*[]byte) }
+func (b *buffers) Put(p []byte) { b.Pool.Put(&p) }
+
+// serveFloor is the least that a Go proxy can do: httputil.ReverseProxy with pooled buffers and enough idle connections.
+func serveFloor(target string) error {
+	u, err := url.Parse(target)
+	if err != nil {
+		return err
+	}
+	pool := &buffers{sync.Pool{New: func() any { p := make([]byte, 32<<10); return &p }}}
+	return listenAndServe(&httputil.ReverseProxy{
+		Rewrite:    func(r *httputil.ProxyRequest) { r.SetURL(u); r.SetXForwarded() },
+		Transport:  &http.Transport{MaxIdleConnsPerHost: 1 << 16, DisableCompression: true, IdleConnTimeout: 4 * time.Second},
+		BufferPool: pool,
+	})
+}
+
+func listenAndServe(h http.Handler) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Printf("http://%s\n", l.Addr())
+	return (&http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}).Serve(l)
+}
