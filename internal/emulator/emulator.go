@@ -1,8 +1,5 @@
 // Package emulator is an inference engine without a model: it schedules, caches and answers as vLLM does wherever a
 // router can see it, and computes nothing.
-//
-// Core is the scheduler and prefix cache in virtual time; Server puts vLLM's HTTP API in front of one Core in real
-// time; Instance is a Server on a port that can be killed and restarted.
 package emulator
 
 import (
@@ -10,11 +7,14 @@ import (
 	"math/rand/v2"
 )
 
+// MaxTimeScale bounds Options.TimeScale.
+const MaxTimeScale = 1000000
+
 // Options describe an emulated server. The zero value is a usable 70B engine.
 type Options struct {
 	Models    []string   // names it serves; the first is the default; "emulated" when empty
 	Config    Config     // scheduler, cache and cost model
-	TimeScale float64    // how many times faster than the modelled engine; 0 means 1
+	TimeScale float64    // how many times faster than the modelled engine, up to MaxTimeScale; 0 means 1
 	Faults    []Fault    // in force from the start
 	Rand      *rand.Rand // decides faults with a probability; a fixed seed when nil
 }
@@ -24,8 +24,8 @@ func (o Options) withDefaults() (Options, error) {
 		o.Models = []string{"emulated"}
 	}
 	o.TimeScale = orDefault(o.TimeScale, 1)
-	if !(o.TimeScale > 0 && o.TimeScale <= 1e6) {
-		return o, fmt.Errorf("time scale: %g is out of range; use a number above 0, at most 1000000", o.TimeScale)
+	if !(o.TimeScale > 0 && o.TimeScale <= MaxTimeScale) {
+		return o, fmt.Errorf("time scale: %g is out of range; use a number above 0, at most %d", o.TimeScale, MaxTimeScale)
 	}
 	if o.Rand == nil {
 		o.Rand = rand.New(rand.NewPCG(1, 2))

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/suggest"
 )
 
 // The kinds of fault. Those of the engine's state hold while they are set; the others strike requests, or probes.
@@ -118,7 +120,7 @@ func (f Fault) validate() error {
 	inAnswer := slices.Contains(streamFaults, f.Kind)
 	switch {
 	case !slices.Contains(faultKinds, f.Kind):
-		return fmt.Errorf("kind %q: not known; use one of %s", f.Kind, strings.Join(faultKinds, ", "))
+		return unknownKind(f.Kind)
 	case f.Count < 0 || f.After < 0 || f.RetryAfter < 0 || f.For < 0:
 		return errors.New("count, after, retry-after and for: must not be negative")
 	case !(f.Probability >= 0 && f.Probability <= 1):
@@ -139,4 +141,11 @@ func (f Fault) validate() error {
 		return fmt.Errorf("%s: factor does not apply; use it with %s", f.Kind, FaultSlow)
 	}
 	return nil
+}
+
+func unknownKind(kind string) error {
+	if meant := suggest.Closest(kind, faultKinds); meant != "" {
+		return fmt.Errorf("kind %q: not known; did you mean %s?", kind, meant)
+	}
+	return fmt.Errorf("kind %q: not known; use one of %s", kind, strings.Join(faultKinds, ", "))
 }

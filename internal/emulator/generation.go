@@ -97,7 +97,7 @@ func (s *Server) start(j job, requestID string) (*generation, error) {
 	}
 	g := &generation{
 		id: j.idPrefix + requestID, model: j.model, created: time.Now(), finishReason: "stop",
-		choices: max(1, j.choices), blockSize: s.core.Config().BlockSize,
+		choices: max(1, j.choices), blockSize: s.config.BlockSize,
 		progress: make(chan struct{}, 1), metrics: s.metrics,
 	}
 	if j.limited {
@@ -141,7 +141,7 @@ func (s *Server) newSequence(g *generation, p prompt, j job) *sequence {
 	text := append(slices.Clip([]byte(p)), answer(q.seed, j.output)...)
 	root := xxh3.HashString(fmt.Sprintf("%d:%s%s", len(g.model), g.model, j.salt))
 	q.Request = Request{
-		Chain:        chain(root, text, s.core.Config().BlockSize),
+		Chain:        chain(root, text, s.config.BlockSize),
 		PromptTokens: p.tokens(),
 		OutputTokens: j.output,
 		Data:         q,

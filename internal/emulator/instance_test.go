@@ -283,6 +283,13 @@ func TestManyClientsAtOnce(t *testing.T) {
 	i := start(t, fast)
 	c := client(t)
 	var wg sync.WaitGroup
+	wg.Go(func() {
+		for range 20 {
+			if err := i.Server().SetFaults(Fault{Kind: FaultSlow, For: time.Millisecond}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 	for n := range 40 {
 		wg.Go(func() {
 			body := chatBody(strings.Repeat("shared ", 50+n%3), 10, []string{"", `,"stream":true`}[n%2])

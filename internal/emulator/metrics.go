@@ -35,7 +35,7 @@ func newMetrics(s *Server) *metrics {
 	for _, reason := range []string{"stop", "length", "abort"} {
 		m.ended.WithLabelValues(reason)
 	}
-	m.registry.MustRegister(m.firstToken, m.endToEnd, m.ended, cacheConfig(s.core.Config()))
+	m.registry.MustRegister(m.firstToken, m.endToEnd, m.ended, cacheConfig(s.config))
 	m.registerLoad(s.load, labels)
 	return m
 }

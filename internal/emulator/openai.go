@@ -4,8 +4,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// common are the fields that the OpenAI generation APIs share.
-type common struct {
+// openAIRequest holds the fields that the OpenAI generation APIs share.
+type openAIRequest struct {
 	Model         string `json:"model"`
 	N             *int   `json:"n"`
 	MaxTokens     *int   `json:"max_tokens"`
@@ -19,16 +19,16 @@ type common struct {
 // maxChoices bounds n, the answers to one prompt.
 const maxChoices = 128
 
-func (c common) job(idPrefix string, prompts []prompt, limits ...*int) (job, error) {
+func (in openAIRequest) job(idPrefix string, prompts []prompt, limits ...*int) (job, error) {
 	j := job{
-		model: c.Model, salt: c.CacheSalt, prompts: prompts, stream: c.Stream,
-		usage: c.StreamOptions.IncludeUsage, idPrefix: idPrefix,
+		model: in.Model, salt: in.CacheSalt, prompts: prompts, stream: in.Stream,
+		usage: in.StreamOptions.IncludeUsage, idPrefix: idPrefix,
 	}
 	if err := j.limit(limits...); err != nil {
 		return j, err
 	}
-	if c.N != nil {
-		j.choices = *c.N
+	if in.N != nil {
+		j.choices = *in.N
 	}
 	if j.choices < 1 || j.choices > maxChoices {
 		return j, badRequest("n", "n must be between 1 and 128.")
@@ -64,7 +64,7 @@ func chatPrompt(tools jsontext.Value, messages []message) (prompt, error) {
 
 func parseChat(body jsontext.Value) (job, error) {
 	var in struct {
-		common
+		openAIRequest
 		MaxCompletionTokens *int           `json:"max_completion_tokens"`
 		Messages            []message      `json:"messages"`
 		Tools               jsontext.Value `json:"tools"`
@@ -79,14 +79,14 @@ func parseChat(body jsontext.Value) (job, error) {
 	if err != nil {
 		return job{}, err
 	}
-	j, err := in.common.job("chatcmpl-", []prompt{p}, in.MaxCompletionTokens, in.MaxTokens)
+	j, err := in.job("chatcmpl-", []prompt{p}, in.MaxCompletionTokens, in.MaxTokens)
 	j.answerer = func(g *generation) answerer { return &chatAnswer{g: g, usage: j.usage} }
 	return j, err
 }
 
 func parseCompletion(body jsontext.Value) (job, error) {
 	var in struct {
-		common
+		openAIRequest
 		Prompt jsontext.Value `json:"prompt"`
 	}
 	if err := unmarshal(body, &in); err != nil {
@@ -99,7 +99,7 @@ func parseCompletion(body jsontext.Value) (job, error) {
 	if err != nil {
 		return job{}, invalid("body.prompt", err.Error())
 	}
-	j, err := in.common.job("cmpl-", list, in.MaxTokens)
+	j, err := in.job("cmpl-", list, in.MaxTokens)
 	j.answerer = func(g *generation) answerer { return &completionAnswer{g: g, usage: j.usage} }
 	return j, err
 }

@@ -34,6 +34,7 @@ type Stats struct {
 // package time alone, so testing/synctest runs it in virtual time.
 type Server struct {
 	options  Options
+	config   Config // of the engine without faults
 	routes   map[string]map[string]http.HandlerFunc // path, method
 	faults   *faultBook
 	metrics  *metrics
@@ -45,7 +46,6 @@ type Server struct {
 
 	mu      sync.Mutex // guards what follows
 	core    *Core
-	cost    Cost // of the engine without faults
 	stalled bool
 	events  []Event
 }
@@ -65,7 +65,7 @@ func New(o Options) (*Server, error) {
 		started: time.Now(),
 		wake:    make(chan struct{}, 1),
 		core:    core,
-		cost:    core.Config().Cost,
+		config:  core.Config(),
 	}
 	s.metrics = newMetrics(s)
 	s.faults = &faultBook{rand: o.Rand, changed: s.faultsChanged}
@@ -187,7 +187,7 @@ func (s *Server) wakeUp() {
 func (s *Server) faultsChanged() {
 	state := s.faults.state()
 	s.mu.Lock()
-	s.core.SetCost(s.cost.Scale(state.slow))
+	s.core.SetCost(s.config.Cost.Scale(state.slow))
 	s.stalled = state.stalled
 	refuse := s.refuse
 	s.mu.Unlock()
@@ -218,8 +218,7 @@ func (s *Server) load() Load {
 
 // maxTokens is the longest prompt and answer together: whatever fits in the cache.
 func (s *Server) maxTokens() int {
-	config := s.core.Config()
-	return config.Blocks * config.BlockSize
+	return s.config.Blocks * s.config.BlockSize
 }
 
 func (s *Server) health(w http.ResponseWriter, r *http.Request) {
