@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -83,9 +84,11 @@ func (i *Instance) Close(ctx context.Context) error {
 	if i.process == nil {
 		return nil
 	}
-	i.process.port.open(false)
 	err := i.process.http.Shutdown(ctx)
 	i.kill()
+	if errors.Is(err, net.ErrClosed) { // FaultRefuse had closed the port already
+		return nil
+	}
 	return err
 }
 

@@ -179,6 +179,7 @@ func TestRefuseClosesThePortAndOpensIt(t *testing.T) {
 		t.Errorf("an open connection got %v", err)
 	}
 	i.Server().ClearFaults(FaultRefuse)
+	i.Server().ClearFaults("")
 	if _, err := read(t, client(t), i, chatBody("x", 1, "")); err != nil {
 		t.Errorf("after: %v", err)
 	}
@@ -285,7 +286,7 @@ func TestManyClientsAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for range 20 {
-			if err := i.Server().SetFaults(Fault{Kind: FaultSlow, For: time.Millisecond}); err != nil {
+			if err := i.Server().SetFaults(Fault{Kind: FaultSlow, Factor: 1.1, For: time.Millisecond}); err != nil {
 				t.Error(err)
 			}
 		}

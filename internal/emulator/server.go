@@ -34,7 +34,7 @@ type Stats struct {
 // package time alone, so testing/synctest runs it in virtual time.
 type Server struct {
 	options  Options
-	config   Config // of the engine without faults
+	config   Config                                 // of the engine without faults
 	routes   map[string]map[string]http.HandlerFunc // path, method
 	faults   *faultBook
 	metrics  *metrics
@@ -183,18 +183,18 @@ func (s *Server) wakeUp() {
 	}
 }
 
-// faultsChanged brings the engine to the state that the faults in force ask for.
+// faultsChanged brings the engine to the state that the faults in force ask for. It reads them with the lock held, so
+// that of two changes at once the later one lasts.
 func (s *Server) faultsChanged() {
-	state := s.faults.state()
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	state := s.faults.state()
 	s.core.SetCost(s.config.Cost.Scale(state.slow))
 	s.stalled = state.stalled
-	refuse := s.refuse
-	s.mu.Unlock()
-	s.wakeUp()
-	if refuse != nil {
-		refuse(state.refused)
+	if s.refuse != nil {
+		s.refuse(state.refused)
 	}
+	s.wakeUp()
 }
 
 // refusedWithoutPort reports whether FaultRefuse holds and there is no port to close: a reset must do.
