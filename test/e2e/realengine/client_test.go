@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,7 +27,7 @@ const (
 // answer is what one call brought.
 type answer struct {
 	err     error
-	replica string
+	replica int           // which, from 0; -1 if none is known to have answered
 	ttft    time.Duration // from sending the request to the first piece of text
 	prompt  int           // tokens
 	cached  int           // tokens of the prompt
@@ -35,13 +36,25 @@ type answer struct {
 
 // client sends calls to one OpenAI-style address.
 type client struct {
-	http *http.Client
-	url  string
+	http     *http.Client
+	url      string
+	replicas []string // addresses
 }
 
-func newClient(address string) client {
+func newClient(address string, replicas []string) client {
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
-	return client{http: &http.Client{Transport: transport, Timeout: callLimit}, url: address + "/v1/chat/completions"}
+	return client{
+		http:     &http.Client{Transport: transport, Timeout: callLimit},
+		url:      address + "/v1/chat/completions",
+		replicas: replicas,
+	}
+}
+
+// replica finds which replica a response says it is from: the name holds its host and port.
+func (c client) replica(name string) int {
+	return slices.IndexFunc(c.replicas, func(address string) bool {
+		return strings.Contains(name, strings.TrimPrefix(address, "http://"))
+	})
 }
 
 // play sends a workload and returns its answers in the order of its calls.
@@ -90,26 +103,30 @@ func atTimes(calls []call, send func(int)) {
 }
 
 // send asks for one streamed chat completion.
-func (c client) send(ctx context.Context, prompt string) (a answer) {
+func (c client) send(ctx context.Context, prompt string) answer {
+	a := answer{replica: -1}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(chatBody(prompt)))
 	if err != nil {
-		return answer{err: err}
+		a.err = err
+		return a
 	}
 	request.Header.Set("Content-Type", "application/json")
 	began := time.Now()
 	response, err := c.http.Do(request)
 	if err != nil {
-		return answer{err: err}
+		a.err = err
+		return a
 	}
 	defer response.Body.Close()
-	a.replica = response.Header.Get(replicaHeader)
+	name := response.Header.Get(replicaHeader)
+	a.replica = c.replica(name)
 	if response.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(response.Body, 512))
 		a.err = fmt.Errorf("status %d: %s", response.StatusCode, text)
 		return a
 	}
-	if a.replica == "" {
-		a.err = fmt.Errorf("response without %s", replicaHeader)
+	if a.replica < 0 {
+		a.err = fmt.Errorf("%s: %q is none of the replicas", replicaHeader, name)
 		return a
 	}
 	a.err = a.read(response.Body, began)

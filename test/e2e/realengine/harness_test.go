@@ -18,7 +18,7 @@ import (
 )
 
 func TestDocumentsAreRepeatableAndShareWhatTheySay(t *testing.T) {
-	d := documents{count: 3, length: 300, own: 20, warmUp: 4, counted: 16, perSec: 2, fromSeed: 1}
+	d := documents{count: 3, length: 300, own: 20, warmUp: 1, counted: 5, perSec: 2, fromSeed: 1}
 	w := d.workload()
 	if diff := cmp.Diff(w, d.workload(), cmp.AllowUnexported(workload{}, call{})); diff != "" {
 		t.Errorf("second workload differs:\n%s", diff)
@@ -34,7 +34,7 @@ func TestDocumentsAreRepeatableAndShareWhatTheySay(t *testing.T) {
 			t.Errorf("prompt of %d bytes, want %d", len(c.prompt), d.length+d.own)
 		}
 	}
-	if len(texts) != d.count || len(prompts) != len(w.calls) || counted != d.counted {
+	if len(texts) != d.count || len(prompts) != len(w.calls) || counted != d.counted*d.count {
 		t.Errorf("got %d documents, %d prompts, %d counted", len(texts), len(prompts), counted)
 	}
 	if mean := w.calls[len(w.calls)-1].at / time.Duration(len(w.calls)); mean < 250*time.Millisecond || mean > time.Second {
@@ -96,13 +96,13 @@ func TestSend(t *testing.T) {
 		replica      string
 		fault        string
 	}{
-		{"whole", eventEmpty + eventText + eventText + eventUsage + eventDone, 200, "r1", ""},
-		{"cut off", eventText + eventUsage, 200, "r1", "without [DONE]"},
-		{"no text", eventEmpty + eventUsage + eventDone, 200, "r1", "no text"},
-		{"no usage", eventText + eventDone, 200, "r1", "no usage"},
-		{"error event", eventText + `data: {"error":{"code":500}}` + "\n\n" + eventDone, 200, "r1", `"code":500`},
-		{"not JSON", "data: {\n\n", 200, "r1", "stream event"},
-		{"refused", "no replica", 503, "r1", "status 503: no replica"},
+		{"whole", eventEmpty + eventText + eventText + eventUsage + eventDone, 200, "127.0.0.1:2", ""},
+		{"cut off", eventText + eventUsage, 200, "127.0.0.1:2", "without [DONE]"},
+		{"no text", eventEmpty + eventUsage + eventDone, 200, "127.0.0.1:2", "no text"},
+		{"no usage", eventText + eventDone, 200, "127.0.0.1:2", "no usage"},
+		{"error event", eventText + `data: {"error":{"code":500}}` + "\n\n" + eventDone, 200, "127.0.0.1:2", `"code":500`},
+		{"not JSON", "data: {\n\n", 200, "127.0.0.1:2", "stream event"},
+		{"refused", "no replica", 503, "127.0.0.1:2", "status 503: no replica"},
 		{"nameless replica", eventText + eventUsage + eventDone, 200, "", replicaHeader},
 	}
 	for _, test := range tests {
@@ -115,14 +115,14 @@ func TestSend(t *testing.T) {
 				io.WriteString(w, test.stream)
 			}))
 			defer server.Close()
-			got := newClient(server.URL).send(t.Context(), "prompt")
+			got := newClient(server.URL, []string{"http://127.0.0.1:1", "http://127.0.0.1:2"}).send(t.Context(), "prompt")
 			if test.fault != "" {
 				if got.err == nil || !strings.Contains(got.err.Error(), test.fault) {
 					t.Errorf("got %v, want an error with %q", got.err, test.fault)
 				}
 				return
 			}
-			if got.err != nil || got.prompt != 10 || got.cached != 7 || got.ttft <= 0 || got.replica != "r1" {
+			if got.err != nil || got.prompt != 10 || got.cached != 7 || got.ttft <= 0 || got.replica != 1 {
 				t.Errorf("got %+v", got)
 			}
 		})
@@ -159,14 +159,13 @@ func TestAtTimesWaitsForNobody(t *testing.T) {
 }
 
 func TestMeasure(t *testing.T) {
-	addresses := []string{"http://127.0.0.1:1", "http://127.0.0.1:2"}
 	got := measure("run", []answer{
-		{replica: "127.0.0.1:1", prompt: 100, cached: 100, ttft: time.Hour},
-		{replica: "127.0.0.1:1", prompt: 100, cached: 50, ttft: 10 * time.Millisecond, counted: true},
-		{replica: "http://127.0.0.1:2", prompt: 100, cached: 0, ttft: 30 * time.Millisecond, counted: true},
-		{err: errors.New("broken"), counted: true},
+		{replica: 0, prompt: 100, cached: 100, ttft: time.Hour},
+		{replica: 0, prompt: 100, cached: 50, ttft: 10 * time.Millisecond, counted: true},
+		{replica: 1, prompt: 100, cached: 0, ttft: 30 * time.Millisecond, counted: true},
+		{replica: -1, err: errors.New("broken"), counted: true},
 		{err: errors.New("broken too")},
-	}, addresses)
+	}, 2)
 	want := figures{run: "run", requests: 3, failed: 2, hitRate: 0.25, p50: 10 * time.Millisecond, p90: 30 * time.Millisecond, replicas: []int{1, 1}}
 	if diff := cmp.Diff(want.line(), got.line()); diff != "" {
 		t.Errorf("figures (-want +got):\n%s", diff)

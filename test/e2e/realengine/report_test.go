@@ -18,13 +18,13 @@ type figures struct {
 	failed   int // of all, warm-up too
 	hitRate  float64
 	p50, p90 time.Duration // TTFT
-	replicas []int         // counted requests of each, in the order of their addresses
+	replicas []int         // counted requests of each, by its number
 	errors   []error
 }
 
-// measure sums up the answers of one run. The addresses are the replicas in their order.
-func measure(run string, answers []answer, addresses []string) figures {
-	f := figures{run: run, replicas: make([]int, len(addresses))}
+// measure sums up the answers of a run by so many replicas.
+func measure(run string, answers []answer, replicas int) figures {
+	f := figures{run: run, replicas: make([]int, replicas)}
 	var prompt, cached int
 	var ttfts []time.Duration
 	for _, a := range answers {
@@ -36,8 +36,8 @@ func measure(run string, answers []answer, addresses []string) figures {
 			continue
 		}
 		f.requests++
-		if i := replicaIndex(a.replica, addresses); i >= 0 {
-			f.replicas[i]++
+		if a.replica >= 0 {
+			f.replicas[a.replica]++
 		}
 		if a.err == nil {
 			prompt += a.prompt
@@ -48,13 +48,6 @@ func measure(run string, answers []answer, addresses []string) figures {
 	f.hitRate = float64(cached) / float64(max(1, prompt))
 	f.p50, f.p90 = percentile(ttfts, 0.5), percentile(ttfts, 0.9)
 	return f
-}
-
-// replicaIndex finds which address a replica's name stands for: the name holds its host and port.
-func replicaIndex(name string, addresses []string) int {
-	return slices.IndexFunc(addresses, func(address string) bool {
-		return strings.Contains(name, strings.TrimPrefix(address, "http://"))
-	})
 }
 
 // percentile is the nearest rank: the smallest value that at least the share of all values do not exceed.

@@ -29,13 +29,14 @@ type workload struct {
 	clients int
 }
 
-// documents describes questions about documents that many requests share.
+// documents describes questions about documents that many requests share. Each round asks about every document once, in
+// an order of its own: all are equally popular, and none is first met among the counted requests.
 type documents struct {
 	count    int     // of documents
 	length   int     // bytes of a document
 	own      int     // bytes of a question, each asked once
-	warmUp   int     // requests that are not counted
-	counted  int     // requests that are
+	warmUp   int     // rounds that are not counted
+	counted  int     // rounds that are
 	perSec   float64 // mean of the Poisson arrivals
 	fromSeed uint64
 }
@@ -49,10 +50,12 @@ func (d documents) workload() workload {
 	}
 	w := workload{name: "documents"}
 	at := time.Duration(0)
-	for i := range d.warmUp + d.counted {
-		at += time.Duration(random.ExpFloat64() / d.perSec * float64(time.Second))
-		prompt := texts[random.IntN(d.count)] + prose(random, d.own)
-		w.calls = append(w.calls, call{prompt: prompt, at: at, counted: i >= d.warmUp})
+	for round := range d.warmUp + d.counted {
+		for _, document := range random.Perm(d.count) {
+			at += time.Duration(random.ExpFloat64() / d.perSec * float64(time.Second))
+			prompt := texts[document] + prose(random, d.own)
+			w.calls = append(w.calls, call{prompt: prompt, at: at, counted: round >= d.warmUp})
+		}
 	}
 	return w
 }
