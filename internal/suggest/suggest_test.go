@@ -14,6 +14,8 @@ func TestClosest(t *testing.T) {
 		{"a third of a long word", "LEAST_OUTSTANDING_REQ", strategies, "LEAST_OUTSTANDING_REQUESTS"},
 		{"nothing near", "ROUND_ROBIN", strategies, ""},
 		{"two letters that share nothing", "ab", []string{"cd"}, ""},
+		{"its beginning", "prefix", strategies, "PREFIX_AWARE"},
+		{"the beginning of several", "li", []string{"list", "listen"}, "list"},
 		{"no choices", "x", nil, ""},
 		{"the nearest of several", "listem", []string{"list", "listen", "liston"}, "listen"},
 	}
