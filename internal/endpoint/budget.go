@@ -64,3 +64,6 @@ func (b *Budget) current() *bucket {
 	}
 	return c
 }
+
+// Share is the share of requests that may be retries.
+func (b *Budget) Share() float64 { return b.share }
