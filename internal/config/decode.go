@@ -16,7 +16,7 @@ import (
 
 // maxNodes bounds the values of one file, aliases counted as often as they are used: a few lines of nested aliases can
 // otherwise stand for more than memory holds.
-const maxNodes = 100_000
+const maxNodes = 50_000
 
 // decoder walks the nodes of a file beside the types of a configuration.
 type decoder struct {
