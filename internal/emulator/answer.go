@@ -91,24 +91,15 @@ func (x *exchange) stream(g *generation, a answerer) {
 	x.w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	x.w.WriteHeader(http.StatusOK)
 	var b events
-	for sent := 0; ; {
-		struck := x.pending(sent)
-		if !struck {
-			sent += x.appendTokens(&b, g, a, sent)
-			struck = x.pending(sent)
-		}
-		if !x.flush(&b) {
-			return
-		}
-		if struck {
+	for sent := 0; ; x.await(g) {
+		sent += x.appendTokens(&b, g, a, sent)
+		x.flush(&b)
+		if x.pending(sent) {
 			x.strikeWithin()
 			return
 		}
 		if g.finished() && sent == g.made() {
 			break
-		}
-		if g.wait(x.r.Context()) != nil {
-			return
 		}
 	}
 	a.end(&b)
@@ -128,26 +119,32 @@ func (x *exchange) appendTokens(b *events, g *generation, a answerer, sent int) 
 	return n
 }
 
-// flush sends what b holds. It reports false when the client has left.
-func (x *exchange) flush(b *events) bool {
+// await returns when the generation has advanced. The answer to a client that has left is cut off instead of ended: one
+// that has only closed its sending side must not take it for whole.
+func (x *exchange) await(g *generation) {
+	select {
+	case <-g.progress:
+	case <-x.r.Context().Done():
+		cutOff()
+	}
+}
+
+// flush sends what b holds.
+func (x *exchange) flush(b *events) {
 	_, err := x.w.Write(b.Bytes())
 	b.Reset()
 	if err == nil {
 		err = http.NewResponseController(x.w).Flush()
 	}
-	return err == nil || errors.Is(err, http.ErrNotSupported)
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
+		cutOff()
+	}
 }
 
 // whole waits for the end and answers in one piece.
 func (x *exchange) whole(g *generation, a answerer) {
-	for !g.finished() {
-		if x.pending(g.made()) {
-			x.strikeWhole()
-			return
-		}
-		if g.wait(x.r.Context()) != nil {
-			return
-		}
+	for !g.finished() && !x.pending(g.made()) {
+		x.await(g)
 	}
 	if x.pending(g.made()) {
 		x.strikeWhole()
@@ -177,7 +174,7 @@ func (x *exchange) strikeBefore() bool {
 	case kind == FaultReset:
 		reset(x.w)
 	case kind == FaultHang && x.fault.After == 0:
-		<-x.r.Context().Done()
+		x.hang()
 	case kind == FaultStatus:
 		x.fail(x.w, statusError(orDefault(x.fault.Code, http.StatusServiceUnavailable)))
 	case kind == FaultRateLimit:
@@ -202,7 +199,7 @@ func (x *exchange) pending(sent int) bool {
 func (x *exchange) strikeWithin() {
 	switch x.fault.Kind {
 	case FaultHang:
-		<-x.r.Context().Done()
+		x.hang()
 	case FaultResetMidStream:
 		reset(x.w)
 	case FaultBrokenChunk:
@@ -230,6 +227,15 @@ func (x *exchange) strikeWhole() {
 	x.strikeWithin()
 }
 
+// hang sends nothing for as long as the client stays.
+func (x *exchange) hang() {
+	<-x.r.Context().Done()
+	cutOff()
+}
+
+// cutOff ends an answer visibly broken.
+func cutOff() { panic(http.ErrAbortHandler) }
+
 // reset closes the client's connection with a TCP reset.
 func reset(w http.ResponseWriter) {
 	resetConn(hijack(w))
@@ -249,11 +255,11 @@ func breakChunk(w http.ResponseWriter) {
 	_ = conn.Close()
 }
 
-// hijack takes the connection over. Where there is none to take, net/http aborts the answer in its place.
+// hijack takes the connection over. Where there is none to take, the answer is cut off.
 func hijack(w http.ResponseWriter) net.Conn {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		panic(http.ErrAbortHandler)
+		cutOff()
 	}
 	return conn
 }

@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -56,6 +57,18 @@ func TestParseFaultErrors(t *testing.T) {
 	} {
 		if _, err := ParseFault(in); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("ParseFault(%q): got error %v, want %q in it", in, err, want)
+		}
+	}
+}
+
+func TestEveryFaultIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/emulator.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range faultKinds {
+		if !strings.Contains(string(page), "| `"+kind+"` |") {
+			t.Errorf("docs/emulator.md has no row for the fault %s", kind)
 		}
 	}
 }

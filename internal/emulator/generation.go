@@ -1,10 +1,10 @@
 package emulator
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -90,7 +90,7 @@ func (s *Server) start(j job, requestID string) (*generation, error) {
 	}
 	if !slices.Contains(s.options.Models, j.model) {
 		return nil, newWireError(http.StatusNotFound, "NotFoundError", "model",
-			fmt.Sprintf("The model `%s` does not exist. Valid aliases: %s.", j.model, s.options.Models[0]))
+			fmt.Sprintf("The model `%s` does not exist. Valid aliases: %s.", j.model, strings.Join(s.options.Models, ", ")))
 	}
 	if requestID == "" {
 		requestID = fmt.Sprintf("%016x", mix(uint64(s.started.UnixNano())+s.ids.Add(1)))
@@ -173,16 +173,6 @@ func (s *Server) abort(g *generation) {
 			s.core.Cancel(&q.Request)
 			s.metrics.ended.WithLabelValues("abort").Inc()
 		}
-	}
-}
-
-// wait returns when sequences have advanced, or ctx's error when it ended first.
-func (g *generation) wait(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-g.progress:
-		return nil
 	}
 }
 

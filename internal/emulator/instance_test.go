@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -244,6 +245,28 @@ func TestRestartIsColdOnTheSamePort(t *testing.T) {
 	s := i.Stats()
 	if s.Requests != 2 || s.CachedTokens == 0 || s.CachedTokens >= s.PromptTokens/2 {
 		t.Errorf("got %+v, want two requests of which the first was cold", s)
+	}
+}
+
+func TestHalfCloseIsADisconnect(t *testing.T) {
+	for _, body := range []string{chatBody("x", 1000, ""), chatBody("x", 1000, `,"stream":true`)} {
+		i := start(t, Options{})
+		conn, err := net.Dial("tcp", i.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		got, _ := io.ReadAll(conn)
+		if strings.HasSuffix(string(got), "0\r\n\r\n") || strings.Contains(string(got), "Content-Length") {
+			t.Errorf("got the end of an answer: %q", got)
+		}
+		if load := i.Server().load(); load.Running+load.Waiting != 0 {
+			t.Errorf("the engine still works: %+v", load)
+		}
 	}
 }
 
