@@ -1,0 +1,58 @@
+package workload
+
+import (
+	"fmt"
+	"iter"
+)
+
+// MultiTurn holds many conversations side by side. Each opens with a long message and grows by an answer and a question a turn;
+// every request carries the whole conversation so far. The conversations take turns in a fixed order, so that between two turns
+// of one all others have theirs.
+//
+// The earlier answers in a prompt are text of the generator's own, of the length that was asked for: the requests are then the
+// same whoever answers them, and no turn has to wait for the one before.
+type MultiTurn struct {
+	Shape
+	Conversations  int // how many there are
+	OpeningTokens  int // length of the first message
+	Turns          int // requests of each conversation
+	QuestionTokens int // length of the later messages
+}
+
+// Len is the number of requests.
+func (w MultiTurn) Len() int { return w.Conversations * w.Turns }
+
+// Tokens is the length of all distinct text that a cache would have to hold, the last answers aside.
+func (w MultiTurn) Tokens() int {
+	return w.Conversations * (w.OpeningTokens + (w.Turns-1)*(w.QuestionTokens+w.AnswerTokens))
+}
+
+// Requests gives the requests in order of time.
+func (w MultiTurn) Requests() iter.Seq[Request] {
+	return func(yield func(Request) bool) {
+		next := arrivals(random(w.Seed, streamArrivalsMultiTurn, 0), w.Rate)
+		for turn := range w.Turns {
+			for conversation := range w.Conversations {
+				if !yield(w.request(next, conversation, turn)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (w MultiTurn) request(next clock, conversation, turn int) Request {
+	messages := []message{{"user", prose(random(w.Seed, streamOpening, conversation), w.OpeningTokens)}}
+	for t := 1; t <= turn; t++ {
+		item := conversation*w.Turns + t
+		messages = append(messages,
+			message{"assistant", prose(random(w.Seed, streamAnswer, item), w.AnswerTokens)},
+			message{"user", prose(random(w.Seed, streamTurn, item), w.QuestionTokens)})
+	}
+	return Request{
+		At:    next(),
+		Path:  chatPath,
+		Group: fmt.Sprintf("conversation-%d", conversation),
+		Body:  w.body(messages),
+	}
+}
