@@ -26,14 +26,7 @@ type server struct {
 
 func newServer(t *testing.T, zone map[string][]string) *server {
 	t.Helper()
-	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", packets.LocalAddr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	packets, listener := listenOnOnePort(t)
 	s := &server{addr: packets.LocalAddr().String(), zone: zone, asked: make(chan string, 64)}
 	for _, each := range []*dns.Server{{PacketConn: packets, Handler: s}, {Listener: listener, Handler: s}} {
 		running, done := make(chan struct{}), make(chan error, 1)
@@ -48,6 +41,25 @@ func newServer(t *testing.T, zone map[string][]string) *server {
 		})
 	}
 	return s
+}
+
+// listenOnOnePort opens a port that is free for UDP and for TCP.
+func listenOnOnePort(t *testing.T) (net.PacketConn, net.Listener) {
+	t.Helper()
+	var err error
+	for range 20 {
+		var packets net.PacketConn
+		var listener net.Listener
+		if packets, err = net.ListenPacket("udp", "127.0.0.1:0"); err != nil {
+			break
+		}
+		if listener, err = net.Listen("tcp", packets.LocalAddr().String()); err == nil {
+			return packets, listener
+		}
+		_ = packets.Close()
+	}
+	t.Fatal(err)
+	return nil, nil
 }
 
 // ServeDNS implements dns.Handler.
