@@ -336,3 +336,33 @@ func TestManyClientsAtOnce(t *testing.T) {
 		t.Errorf("Close: %v", err)
 	}
 }
+
+// BenchmarkStreamedTokens is the real cost of a token on its way to a client, with 16 streams at once.
+func BenchmarkStreamedTokens(b *testing.B) {
+	i, err := Listen("127.0.0.1:0", Options{Config: Config{Cost: Cost{T0: 0.001}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer i.Kill()
+	const streams, tokens = 16, 500
+	c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: streams}}
+	defer c.CloseIdleConnections()
+	for b.Loop() {
+		var wg sync.WaitGroup
+		for range streams {
+			wg.Go(func() {
+				resp, err := post(c, i, chatBody("x", tokens, `,"stream":true`))
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				defer resp.Body.Close()
+				if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+					b.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	b.ReportMetric(float64(b.N*streams*tokens)/b.Elapsed().Seconds(), "tokens/s")
+}
