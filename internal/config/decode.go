@@ -34,14 +34,14 @@ func (d *decoder) document(data []byte) *yaml.Node {
 	}
 	var doc, second yaml.Node
 	switch err := loader.Load(&doc); {
-	case err == io.EOF || (err == nil && len(doc.Content) == 1 && isNull(doc.Content[0])):
+	case errors.Is(err, io.EOF) || (err == nil && len(doc.Content) == 1 && isNull(doc.Content[0])):
 		d.errorf("", "the file is empty; it needs at least `pools` and `endpoints`")
 		return nil
 	case err != nil:
 		d.syntaxError(err)
 		return nil
 	}
-	if err := loader.Load(&second); err != io.EOF {
+	if err := loader.Load(&second); !errors.Is(err, io.EOF) {
 		d.places[""] = place{line: max(second.Line, 1), column: max(second.Column, 1)}
 		d.errorf("", "the file holds more than one YAML document; keep one")
 		return nil

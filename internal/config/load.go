@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -103,13 +104,14 @@ func (r fileReader) secret(into *Secret, file, path, key string) {
 // fileProblem is the cause of a file error without its path, which may come from the environment, and what to do.
 func fileProblem(err error) string {
 	switch {
-	case os.IsNotExist(err):
+	case errors.Is(err, os.ErrNotExist):
 		return "there is no such file; check the path"
-	case os.IsPermission(err):
+	case errors.Is(err, os.ErrPermission):
 		return "permission denied; let the user that runs Warmpath read it"
 	}
-	if e, ok := err.(*os.PathError); ok {
-		err = e.Err
+	var problem *os.PathError
+	if errors.As(err, &problem) {
+		err = problem.Err
 	}
 	return err.Error()
 }

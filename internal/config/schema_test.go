@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -72,6 +73,26 @@ func examples(t *testing.T) map[string]string {
 		}
 	}
 	return found
+}
+
+// TestFullExampleShowsEveryKey holds examples/full.yaml to what its first line says.
+func TestFullExampleShowsEveryKey(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "examples", "full.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var visit func(typ reflect.Type)
+	visit = func(typ reflect.Type) {
+		for _, f := range fieldsOf(typ) {
+			if !regexp.MustCompile(`(?m)^[^#]*\b` + f.key + `:`).Match(text) {
+				t.Errorf("key %s of %s is not in it", f.key, typ.Name())
+			}
+			if inner, _ := nested(f.typ); inner != nil {
+				visit(inner)
+			}
+		}
+	}
+	visit(reflect.TypeFor[Config]())
 }
 
 func compileSchema(t *testing.T) *jsonschema.Schema {

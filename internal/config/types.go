@@ -86,7 +86,7 @@ type Pool struct {
 	// APIKey is the bearer token sent to the engines. It never reaches clients or logs.
 	APIKey Secret `yaml:"api_key"`
 	// APIKeyFile is the path of a file that holds `api_key`. A relative path starts at the directory of the configuration
-	// file. Not together with `api_key`.
+	// file. It is read again at each reload. Not together with `api_key`.
 	APIKeyFile string `yaml:"api_key_file"`
 }
 

@@ -79,7 +79,7 @@ func NewDNS(opts DNSOptions) *DNS {
 }
 
 // Run resolves the name when the TTL of the last answer ends, at the latest after Interval and never twice within a
-// second, and sends the set when it differs from the last. Failures are tried again after 1 s, then 2, 4, ... up to
+// second, and sends the set when it differs from the last, or when a failure is over. Failures are tried again after 1 s, then 2, 4, ... up to
 // Interval. A name that resolves to nothing is a failure: an outage of DNS must not empty a fleet that works.
 func (d *DNS) Run(ctx context.Context, up chan<- []fleet.Target) error {
 	var sent []string
@@ -89,13 +89,14 @@ func (d *DNS) Run(ctx context.Context, up chan<- []fleet.Target) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		recovered := failures > 0 && err == nil
 		failures++
 		if err == nil {
 			failures = 0
 		} else {
 			d.opts.OnError(fmt.Errorf("dns %s: %w", d.opts.Name, err))
 		}
-		if found := d.found(); len(found) > 0 && !slices.Equal(found, sent) {
+		if found := d.found(); len(found) > 0 && (recovered || !slices.Equal(found, sent)) {
 			send(ctx, up, targetsOf(found))
 			sent = found
 		}

@@ -154,7 +154,7 @@ func TestDNSEvents(t *testing.T) {
 			{a: answer{records: []string{"9 IN A 10.0.0.1"}}},
 			{},
 			{a: answer{records: []string{"9 IN A 10.0.0.1"}}},
-		}, []event{{Set: "10.0.0.1:8000"}, {At: 9 * time.Second, Error: none}}},
+		}, []event{{Set: "10.0.0.1:8000"}, {At: 9 * time.Second, Error: none}, {At: 10 * time.Second, Set: "10.0.0.1:8000"}}},
 		{"a family that fails keeps its replicas, the other changes", DNSOptions{}, []step{
 			{a: answer{records: []string{"9 IN A 10.0.0.1"}}, aaaa: answer{records: []string{"9 IN AAAA 2001:db8::1"}}},
 			{a: answer{records: []string{"9 IN A 10.0.0.2"}}, aaaa: answer{err: fail}},

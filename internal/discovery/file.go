@@ -70,11 +70,11 @@ func ParseFile(name string, data []byte) ([]fleet.Target, error) {
 	}
 	var doc, second yaml.Node
 	switch err := loader.Load(&doc); {
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		return nil, fmt.Errorf("%s: the file is empty; write [] for no replicas", name)
 	case err != nil:
 		return nil, p.syntaxError(err)
-	case loader.Load(&second) != io.EOF:
+	case !errors.Is(loader.Load(&second), io.EOF):
 		return nil, fmt.Errorf("%s: the file goes on after its YAML document; keep one document", name)
 	}
 	p.list(doc.Content[0])
