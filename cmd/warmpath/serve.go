@@ -70,6 +70,12 @@ func serve(ctx context.Context, stderr io.Writer, f serveFlags) error {
 	if err != nil {
 		return usageError{err}
 	}
+	options := router.Options{Version: buildVersion(), Log: log}
+	reloads := make(chan struct{}, 1)
+	if f.file != "" {
+		options.Load = f.load
+		watchFor(ctx, f.file, reloads) // before it is first read, so that no change falls between
+	}
 	cfg, err := f.load()
 	if err != nil {
 		return usageError{err}
@@ -78,30 +84,44 @@ func serve(ctx context.Context, stderr io.Writer, f serveFlags) error {
 	if err != nil {
 		return err
 	}
-	options := router.Options{Version: buildVersion(), Log: log}
-	if f.file != "" {
-		options.Load = f.load
-	}
 	r, err := router.New(cfg, options)
 	if err != nil {
 		return usageError{err}
 	}
 	defer r.Close()
-	if f.file != "" {
-		go config.Watch(ctx, f.file, func() { _ = r.Reload(ctx) }) // Reload logs its errors
-		go reloadOnHangup(ctx, r)
-	}
+	go reloadOn(ctx, reloads, r)
 	log.Info("serving", "data", listeners.Data.Addr().String(), "admin", listeners.Admin.Addr().String(), "version", buildVersion())
 	return r.Serve(ctx, listeners)
 }
 
-func reloadOnHangup(ctx context.Context, r *router.Router) {
+// watchFor asks for a reload when the file changes and on SIGHUP, until ctx ends.
+func watchFor(ctx context.Context, file string, reloads chan<- struct{}) {
+	ask := func() {
+		select {
+		case reloads <- struct{}{}:
+		default: // one is asked for already, and will see the newest file
+		}
+	}
+	config.Watch(ctx, file, ask)
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
+	go func() {
+		defer signal.Stop(hangups)
+		for {
+			select {
+			case <-hangups:
+				ask()
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+}
+
+func reloadOn(ctx context.Context, reloads <-chan struct{}, r *router.Router) {
 	for {
 		select {
-		case <-hangups:
+		case <-reloads:
 			_ = r.Reload(ctx) // it logs its errors
 		case <-ctx.Done():
 			return

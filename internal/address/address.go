@@ -4,6 +4,7 @@ package address
 import (
 	"errors"
 	"net"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -50,6 +51,9 @@ func canonicalHost(u *url.URL) (string, error) {
 	number, err := strconv.Atoi(port)
 	if err != nil || number < 1 || number > 65535 {
 		return "", errors.New("has a port outside 1-65535")
+	}
+	if ip, err := netip.ParseAddr(name); err == nil {
+		name = ip.String()
 	}
 	// RFC 6874: the percent sign before an IPv6 zone is escaped in a URL.
 	return net.JoinHostPort(strings.Replace(name, "%", "%25", 1), strconv.Itoa(number)), nil

@@ -24,8 +24,8 @@ var laws = []law{
 	},
 	{
 		of:     "internal/fleet",
-		may:    []string{},
-		reason: "everything stands on the fleet, so it stands on nothing of ours",
+		may:    []string{"internal/address"},
+		reason: "everything stands on the fleet, so it stands on nothing of ours but the form of an address",
 	},
 	{
 		of:     "internal/prompt",
@@ -40,7 +40,7 @@ var laws = []law{
 	},
 	{
 		of:     "internal/config",
-		may:    []string{"internal/address", "internal/filewatch"},
+		may:    []string{"internal/address", "internal/filewatch", "internal/suggest"},
 		reason: "configuration is data: what it configures imports nothing back through it",
 	},
 }

@@ -168,35 +168,3 @@ func (e fakeEnv) lookUp(name string) (string, bool) {
 	value, ok := e[name]
 	return value, ok
 }
-
-func TestDidYouMean(t *testing.T) {
-	for _, tc := range []struct {
-		word    string
-		choices []string
-		want    string
-	}{
-		{"listn", []string{"listen", "limit"}, "listen"},
-		{"random", []string{"RANDOM", "PREFIX_AWARE"}, "RANDOM"},
-		{"LEAST_OUTSTANDING", []string{"RANDOM", "LEAST_OUTSTANDING_REQUESTS"}, ""},
-		{"prefix_aware", []string{"RANDOM", "PREFIX_AWARE"}, "PREFIX_AWARE"},
-		{"llama-3.1-70b-instruct", []string{"llama-3.1-70b"}, ""},
-		{"llama-31-70b", []string{"llama-3.1-70b"}, "llama-3.1-70b"},
-		{"ab", []string{"xy"}, ""},
-		{"", []string{"ab"}, ""},
-	} {
-		if got := closest(tc.word, tc.choices); got != tc.want {
-			t.Errorf("closest(%q, %v) = %q, want %q", tc.word, tc.choices, got, tc.want)
-		}
-	}
-}
-
-func TestDistance(t *testing.T) {
-	for _, tc := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"a", "", 1}, {"kitten", "sitting", 3}, {"flaw", "lawn", 2}, {"vllm", "vlm", 1}} {
-		if got, back := distance(tc.a, tc.b), distance(tc.b, tc.a); got != tc.want || back != tc.want {
-			t.Errorf("distance(%q, %q) = %d, and %d reversed, want %d", tc.a, tc.b, got, back, tc.want)
-		}
-	}
-}

@@ -4,11 +4,12 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
-	"net/netip"
 	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/warmpath/warmpath/internal/address"
 )
 
 // Replica is one engine server. The object is stable for as long as its source keeps reporting its address: counters live
@@ -29,32 +30,18 @@ type Replica struct {
 	cond condition // guarded by the fleet's lock
 }
 
-// newReplica parses and canonicalises rawURL. Two spellings of one address give the same identity.
+// newReplica gives two spellings of one address the same identity. The scheme is not part of it: an engine that moves to TLS
+// keeps its place in the rendezvous order.
 func newReplica(rawURL string) (*Replica, error) {
-	u, err := url.Parse(rawURL)
+	canonical, err := address.Parse(rawURL)
+	if err != nil {
+		return nil, fmt.Errorf("replica: its address %w", err)
+	}
+	base, err := url.Parse(canonical)
 	if err != nil {
 		return nil, fmt.Errorf("replica: %w", err)
 	}
-	if (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
-		return nil, fmt.Errorf("replica: %q is not an http or https URL with a host", rawURL)
-	}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	host := strings.ToLower(u.Hostname())
-	if ip, err := netip.ParseAddr(host); err == nil {
-		host = ip.String()
-	}
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	path := strings.TrimRight(u.Path, "/")
-	base := &url.URL{Scheme: u.Scheme, Host: host + ":" + port, Path: path}
-	if _, err := url.Parse(base.String()); err != nil {
-		return nil, fmt.Errorf("replica: %w", err)
-	}
-	id := base.Host + path
+	_, id, _ := strings.Cut(canonical, "://")
 	r := &Replica{id: id, hash: hashID(id), base: base}
 	r.lost.Store(newLoss())
 	return r, nil

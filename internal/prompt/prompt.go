@@ -1,12 +1,11 @@
 // Package prompt reads from a request body what routing needs: the model, the stream flag, and a stable key of the prompt's first characters.
-//
-// One pass ([Scan]) validates the body as JSON and notes where the few
-// interesting values stand; [Body.TextKey] then visits only the text that falls
-// into the prefix window. Bodies are never re-serialised: the one edit there is
-// ([Body.SpliceModel]) replaces a single value in place.
 package prompt
 
 import "fmt"
+
+// One pass (Scan) validates the body as JSON and notes where the few interesting values stand; TextKey then visits only the text
+// that falls into the prefix window. Bodies are never re-serialised: the one edit there is (SpliceModel) replaces a single value
+// in place.
 
 // Shape says which fields of a JSON body carry prompt text.
 type Shape uint8

@@ -16,6 +16,9 @@ func TestClosest(t *testing.T) {
 		{"two letters that share nothing", "ab", []string{"cd"}, ""},
 		{"its beginning", "prefix", strategies, "PREFIX_AWARE"},
 		{"the beginning of several", "li", []string{"list", "listen"}, "list"},
+		{"more than a third", "llama-3.1-70b-instruct", []string{"llama-3.1-70b"}, ""},
+		{"a letter less", "llama-31-70b", []string{"llama-3.1-70b"}, "llama-3.1-70b"},
+		{"no word", "", []string{"ab"}, ""},
 		{"no choices", "x", nil, ""},
 		{"the nearest of several", "listem", []string{"list", "listen", "liston"}, "listen"},
 	}

@@ -1,9 +1,9 @@
 // Command overhead measures what Warmpath costs beside a bare httputil.ReverseProxy, both in front of the same engine in the same
-// run: CPU time per request and added latency. It prints one table of ratios.
-//
-// The proxies take turns in short rounds, so that a machine whose speed drifts slows both alike; the table shows medians of the
-// rounds. CPU time is read from /proc, so it is only shown on Linux.
+// run.
 package main
+
+// The proxies take turns in short rounds, so that a machine whose speed drifts slows both alike; the table shows medians of the
+// rounds, as CPU time per request and added latency. CPU time is read from /proc, so it is only shown on Linux.
 
 import (
 	"flag"
