@@ -22,10 +22,14 @@ import (
 // word, and a request that meets the closing has to be sent twice.
 const idleUpstream = 4 * time.Second
 
+// retireTick is how often a removed pool is looked at for its last request to have ended.
+const retireTick = 100 * time.Millisecond
+
 // pool keeps one fleet up to date: its source says who is there, its prober and outlier say how they are. It lives as long as the
 // configuration has a pool of its name; update replaces only the parts whose settings have changed.
 type pool struct {
 	name    string
+	dns     string // server to ask; "" = the system's
 	log     *slog.Logger
 	metrics *telemetry.Metrics
 	fleet   *fleet.Fleet
@@ -40,9 +44,9 @@ type pool struct {
 	known      chan struct{}
 }
 
-func newPool(name string, log *slog.Logger, metrics *telemetry.Metrics) *pool {
+func newPool(name, dns string, log *slog.Logger, metrics *telemetry.Metrics) *pool {
 	return &pool{
-		name: name, log: log.With("pool", name), metrics: metrics,
+		name: name, dns: dns, log: log.With("pool", name), metrics: metrics,
 		fleet: fleet.New(fleet.Options{}), stopSource: func() {}, known: make(chan struct{}),
 	}
 }
@@ -142,7 +146,7 @@ func (p *pool) source(c config.Pool) discovery.Source {
 	case c.DNS != nil:
 		return discovery.NewDNS(discovery.DNSOptions{
 			Name: c.DNS.Name, Port: c.DNS.Port, Type: c.DNS.Type, Scheme: c.DNS.Scheme,
-			Interval: time.Duration(c.DNS.Interval), OnError: failed,
+			Interval: time.Duration(c.DNS.Interval), Server: p.dns, OnError: failed,
 		})
 	}
 	return discovery.NewStatic(c.Static)
@@ -202,11 +206,38 @@ func (p *pool) settle(ctx context.Context) {
 	}
 }
 
-// close ends the pool's watching; its replicas leave the rotation and finish what they have.
+// retire lets a pool that the configuration no longer has finish its requests, and closes it then or when ctx ends. Its replicas
+// stay until then: a request that has chosen the pool and not yet a replica still finds one, and those that wait on a dead engine
+// are told.
+func (p *pool) retire(ctx context.Context) {
+	p.stopSource()
+	tick := time.NewTicker(retireTick)
+	defer tick.Stop()
+	for ctx.Err() == nil && len(p.leftovers()) > 0 {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+	p.close()
+}
+
+// leftovers lists the replicas that still have requests in flight, as those of a pool that has been removed.
+func (p *pool) leftovers() []fleet.Status {
+	var busy []fleet.Status
+	for _, s := range p.fleet.Statuses() {
+		if s.InFlight > 0 {
+			s.State, s.Removed = fleet.Draining, true
+			busy = append(busy, s)
+		}
+	}
+	return busy
+}
+
+// close ends the pool's watching. Requests that are still open go on.
 func (p *pool) close() {
 	p.stopSource()
 	p.stopHealth()
-	p.fleet.Apply(nil)
 	if t, ok := p.target.Transport.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
 	}

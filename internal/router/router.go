@@ -35,6 +35,8 @@ type Options struct {
 	Log *slog.Logger
 	// Random gives uniform 64-bit numbers and may be called from many goroutines; nil means math/rand/v2.
 	Random func() uint64
+	// DNSServer is asked by pools that find their replicas by name, HOST:PORT; "" means the servers that the system uses.
+	DNSServer string
 }
 
 // Router is a running Warmpath, but for its listeners. All its methods are safe for concurrent use.
@@ -47,15 +49,21 @@ type Router struct {
 	settings atomic.Pointer[proxy.Settings]
 	stopping atomic.Bool
 
+	ctx      context.Context // ends with Close
+	cancel   context.CancelFunc
+	retiring sync.WaitGroup
+
 	mu     sync.Mutex   // held by a reload from its beginning to its end
 	state  sync.RWMutex // of what follows
 	config *config.Config
 	pools  map[string]*pool
+	gone   map[*pool]struct{} // no longer in the configuration, with requests still in flight
 }
 
 // New builds a Router and starts to look for replicas. The caller must Close it.
 func New(cfg *config.Config, o Options) (*Router, error) {
-	r := &Router{o: o, log: o.Log, metrics: telemetry.NewMetrics(o.Version), pools: map[string]*pool{}}
+	r := &Router{o: o, log: o.Log, metrics: telemetry.NewMetrics(o.Version), pools: map[string]*pool{}, gone: map[*pool]struct{}{}}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
@@ -131,7 +139,7 @@ func (r *Router) Apply(cfg *config.Config) error {
 	for name, pc := range cfg.Pools {
 		p, known := r.pools[name]
 		if !known {
-			p = newPool(name, r.log, r.metrics)
+			p = newPool(name, r.o.DNSServer, r.log, r.metrics)
 			added = append(added, p)
 		}
 		p.update(pc)
@@ -139,14 +147,27 @@ func (r *Router) Apply(cfg *config.Config) error {
 	}
 	settle(added)
 	r.settings.Store(newSettings(cfg, next, strategies, r.settings.Load()))
-	gone := r.pools
+	before := r.pools
 	r.setPools(cfg, next)
-	for name, p := range gone {
+	for name, p := range before {
 		if next[name] == nil {
-			p.close()
+			r.retire(p)
 		}
 	}
 	return nil
+}
+
+// retire lets a pool go that the configuration no longer has.
+func (r *Router) retire(p *pool) {
+	r.state.Lock()
+	r.gone[p] = struct{}{}
+	r.state.Unlock()
+	r.retiring.Go(func() {
+		p.retire(r.ctx)
+		r.state.Lock()
+		defer r.state.Unlock()
+		delete(r.gone, p)
+	})
 }
 
 // settle waits until new pools know their replicas and how they are, so that a reload sends nobody to an empty pool.
@@ -174,13 +195,18 @@ func sameListener(a, b config.Data) bool {
 		a.HeaderTimeout == b.HeaderTimeout && a.IdleTimeout == b.IdleTimeout
 }
 
-// Statuses lists the replicas by pool.
+// Statuses lists the replicas by pool, those of a removed pool for as long as they have requests in flight.
 func (r *Router) Statuses() map[string][]fleet.Status {
 	r.state.RLock()
 	defer r.state.RUnlock()
 	all := make(map[string][]fleet.Status, len(r.pools))
 	for name, p := range r.pools {
 		all[name] = p.fleet.Statuses()
+	}
+	for p := range r.gone {
+		if left := p.leftovers(); len(left) > 0 {
+			all[p.name] = append(all[p.name], left...)
+		}
 	}
 	return all
 }
@@ -213,6 +239,8 @@ func (r *Router) notReady() []string {
 func (r *Router) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.cancel()
+	r.retiring.Wait()
 	for _, p := range r.pools {
 		p.close()
 	}

@@ -60,7 +60,7 @@ func (r *Router) Serve(ctx context.Context, l *Listeners) error {
 	d := r.config.Data
 	r.state.RUnlock()
 	data := &http.Server{
-		Handler:           r.Data(),
+		Handler:           r.dismissing(r.Data()),
 		ReadHeaderTimeout: time.Duration(d.HeaderTimeout),
 		IdleTimeout:       time.Duration(d.IdleTimeout),
 		MaxHeaderBytes:    int(d.MaxHeader),
@@ -92,10 +92,20 @@ func (r *Router) Serve(ctx context.Context, l *Listeners) error {
 	return servers.Wait()
 }
 
+// dismissing asks clients to leave their connections once the router is stopping. http.Server.SetKeepAlivesEnabled would close
+// the idle ones at once, under a request that may be on its way.
+func (r *Router) dismissing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if r.stopping.Load() && req.Header.Get("Upgrade") == "" {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, req)
+	})
+}
+
 // drain takes the data listener out of service without cutting a request that ends in time.
 func (r *Router) drain(data *http.Server, limits config.Drain) {
 	r.stopping.Store(true)
-	data.SetKeepAlivesEnabled(false)
 	r.log.Info("draining: not ready, still serving", "delay", limits.Delay.String())
 	time.Sleep(time.Duration(limits.Delay))
 	r.log.Info("draining: closed to new connections", "limit", limits.Limit.String())
