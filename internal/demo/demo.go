@@ -24,6 +24,7 @@ type Demo struct {
 	engines  []*emulator.Instance
 	router   *router.Router
 	urls     []string // of the engines
+	pools    int      // configurations made so far
 	data     place
 	admin    place
 
@@ -80,7 +81,8 @@ func (d *Demo) serve(l *router.Listeners) error {
 	return nil
 }
 
-// config is Warmpath's configuration with one strategy.
+// config is Warmpath's configuration with one strategy, as flags would give it. Its pool has a new name each time: what Warmpath learned of engines that
+// have been restarted since, such as a probe that found one down, would slow the next run's start.
 func (d *Demo) config(s Strategy) (*config.Config, error) {
 	cfg, err := config.FromFlags(config.Flags{
 		Listen: d.data.addr, AdminListen: d.admin.addr, Replicas: d.urls,
@@ -89,10 +91,12 @@ func (d *Demo) config(s Strategy) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, pool := range cfg.Pools {
-		pool.Engine = "vllm"
-		cfg.Pools[name] = pool
-	}
+	pool := cfg.Pools["default"]
+	pool.Engine = "vllm"
+	d.pools++
+	name := fmt.Sprintf("demo-%d", d.pools)
+	cfg.Pools = map[string]config.Pool{name: pool}
+	cfg.Endpoints["default"].Variants[0].Pool = name
 	cfg.Data.Drain = config.Drain{Limit: config.Duration(drainLimit)}
 	return cfg, nil
 }

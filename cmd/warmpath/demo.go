@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/warmpath/warmpath/internal/bench"
+	"github.com/warmpath/warmpath/internal/demo"
+)
+
+// demoCommand is one `warmpath demo`.
+type demoCommand struct {
+	scenario       demo.Scenario
+	once, json     bool // flags
+	stdout, stderr io.Writer
+}
+
+func newDemoCommand() *cobra.Command {
+	d := demoCommand{scenario: demo.Default()}
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Show what routing by prefix gains, with emulated engines",
+		Long: `Demo starts four emulated engines and Warmpath in front of them, all on loopback, and plays one workload of document
+questions and conversations once for each strategy. It prints one table and serves with PREFIX_AWARE until it is interrupted.`,
+		Example: `  warmpath demo
+  warmpath demo --once
+  warmpath demo --once --json | jq '.runs[].hit_rate'`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			d.stdout, d.stderr = c.OutOrStdout(), c.ErrOrStderr()
+			return d.run(c.Context())
+		},
+	}
+	c.Flags().BoolVar(&d.once, "once", false, "end after the table")
+	c.Flags().BoolVar(&d.json, "json", false, "print the figures as JSON; everything else goes to standard error")
+	return c
+}
+
+func (c *demoCommand) run(ctx context.Context) error {
+	d, err := demo.Start(c.scenario)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	talk := c.stdout
+	if c.json {
+		talk = c.stderr
+	}
+	introduce(talk, d, &c.scenario)
+	bar := newDemoProgress(c.stderr, c.scenario.Len()*len(c.scenario.Strategies))
+	report, err := d.Play(ctx, bar.ended)
+	bar.clear()
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("demo: interrupted before all strategies were played")
+	case err != nil:
+		return err
+	}
+	if err := c.print(report); err != nil {
+		return err
+	}
+	if !c.once {
+		fmt.Fprintf(talk, "\nServing with %s on %s until interrupted.\n", report.Runs[len(report.Runs)-1].Strategy, d.URL())
+		if err := d.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return failures(report)
+}
+
+// introduce says what runs where, and how to call it.
+func introduce(w io.Writer, d *demo.Demo, s *demo.Scenario) {
+	for _, address := range d.Moved() {
+		fmt.Fprintf(w, "%s is in use; taking a free port instead.\n", address)
+	}
+	fmt.Fprintf(w, "Warmpath listens on %s, admin on %s, in front of %d emulated engines:\n", d.URL(), d.AdminURL(), s.Replicas)
+	fmt.Fprintf(w, "%s (70B model, cache of %d tokens, %g times faster than real ones).\n\n", strings.Join(d.Engines(), " "), s.CacheTokens(), s.TimeScale)
+	fmt.Fprintf(w, "  curl -i %s/v1/chat/completions -H 'Content-Type: application/json' \\\n", d.URL())
+	fmt.Fprintf(w, "    -d '{\"model\": \"%s\", \"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'\n\n", demo.Model)
+	fmt.Fprintf(w, "Playing %d requests once for each of %d strategies, caches cold at the start: %d documents and %d conversations,\n",
+		s.Len(), len(s.Strategies), s.Documents.Documents, s.Chats.Conversations)
+	fmt.Fprintf(w, "%d tokens in all, of which one cache holds %.0f %%.\n\n", s.WorkingSet(), 100*s.CacheShare)
+}
+
+func (c *demoCommand) print(r *bench.Report) error {
+	if !c.json {
+		demo.WriteTable(c.stdout, r)
+		return nil
+	}
+	if err := json.MarshalWrite(c.stdout, r, json.Deterministic(true), jsontext.WithIndent("  ")); err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	fmt.Fprintln(c.stdout)
+	return nil
+}
+
+// failures is an error if a request was not answered whole.
+func failures(r *bench.Report) error {
+	failed, requests := 0, 0
+	for _, run := range r.Runs {
+		failed += run.Failed + run.Refused
+		requests += run.Requests
+	}
+	if failed > 0 {
+		return fmt.Errorf("demo: %d of %d requests failed; if the machine is busy, try again when it is not", failed, requests)
+	}
+	return nil
+}
+
+// demoProgress is a progress line, if there is a terminal to show it.
+type demoProgress struct{ bar *progressbar.ProgressBar }
+
+func newDemoProgress(w io.Writer, requests int) demoProgress {
+	file, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return demoProgress{}
+	}
+	return demoProgress{progressbar.NewOptions(requests,
+		progressbar.OptionSetWriter(file), progressbar.OptionShowCount(), progressbar.OptionSetWidth(30),
+		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))}
+}
+
+func (p demoProgress) ended(strategy string) {
+	if p.bar != nil {
+		p.bar.Describe(fmt.Sprintf("%-26s", strategy))
+		_ = p.bar.Add(1) // a bar that cannot be drawn is no reason to stop
+	}
+}
+
+func (p demoProgress) clear() {
+	if p.bar != nil {
+		_ = p.bar.Clear()
+	}
+}
