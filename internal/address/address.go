@@ -35,7 +35,11 @@ func Parse(raw string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return u.Scheme + "://" + host + strings.TrimRight(u.EscapedPath(), "/"), nil
+	canonical := u.Scheme + "://" + host + strings.TrimRight(u.EscapedPath(), "/")
+	if _, err := url.Parse(canonical); err != nil { // a host or zone that cannot be written back
+		return "", errors.New("has a host that is not valid")
+	}
+	return canonical, nil
 }
 
 // canonicalHost is HOST:PORT of u, with the port that the scheme implies where u has none.

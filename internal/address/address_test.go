@@ -40,6 +40,7 @@ func TestParseRefuses(t *testing.T) {
 		{"fragment", "http://10.0.0.1:8000#hunter2", "fragment"},
 		{"port zero", "http://10.0.0.1:0", "port"},
 		{"port too large", "http://10.0.0.1:65536", "port"},
+		{"zone that is no text", "http://[::%25\x9c]", "host"},
 		{"port is a name", "http://10.0.0.1:hunter2", "is not a URL"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -55,7 +56,7 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"http://10.0.0.1:8000", "https://[::1]/a/", "http://u:p@h", "http://h:80?q#f", "http://[fe80::1%25e]"} {
+	for _, seed := range []string{"http://10.0.0.1:8000", "https://[::1]/a/", "http://u:p@h", "http://h:80?q#f", "http://[::%25\x9c]", "http://[fe80::1%25e]"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
