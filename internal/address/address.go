@@ -35,18 +35,14 @@ func Parse(raw string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	canonical := u.Scheme + "://" + host + strings.TrimRight(u.EscapedPath(), "/")
-	if _, err := url.Parse(canonical); err != nil { // a host or zone that cannot be written back
-		return "", errors.New("has a host that is not valid")
-	}
-	return canonical, nil
+	return u.Scheme + "://" + host + strings.TrimRight(u.EscapedPath(), "/"), nil
 }
 
 // canonicalHost is HOST:PORT of u, with the port that the scheme implies where u has none.
 func canonicalHost(u *url.URL) (string, error) {
 	name := strings.ToLower(u.Hostname())
-	if strings.ContainsAny(name, " \t\r\n") {
-		return "", errors.New("has white space in its host")
+	if strings.IndexFunc(name, func(c rune) bool { return c <= ' ' || c > '~' }) >= 0 {
+		return "", errors.New("has white space or a character outside ASCII in its host")
 	}
 	port := u.Port()
 	if port == "" {

@@ -69,11 +69,10 @@ func rank(q *Query, v *fleet.View, key uint64, out []Candidate, load func(*Query
 }
 
 // label gives every candidate the same reason.
-func label(ranking []Candidate, reason Reason) []Candidate {
+func label(ranking []Candidate, reason Reason) {
 	for i := range ranking {
 		ranking[i].Reason = reason
 	}
-	return ranking
 }
 
 // postponed stands above every in-flight count.
