@@ -81,15 +81,16 @@ func (c *demoCommand) run(ctx context.Context) error {
 // introduce says what runs where, and how to call it.
 func introduce(w io.Writer, d *demo.Demo, s *demo.Scenario) {
 	for _, address := range d.Moved() {
-		fmt.Fprintf(w, "%s is in use; taking a free port instead.\n", address)
+		fmt.Fprintf(w, "%s is not free; taking another port.\n", address)
 	}
-	fmt.Fprintf(w, "Warmpath listens on %s, admin on %s, in front of %d emulated engines:\n", d.URL(), d.AdminURL(), s.Replicas)
-	fmt.Fprintf(w, "%s (70B model, cache of %d tokens, %g times faster than real ones).\n\n", strings.Join(d.Engines(), " "), s.CacheTokens(), s.TimeScale)
+	fmt.Fprintf(w, "%d emulated engines serve %s, each with a cache of %d tokens, %g times faster than real ones:\n  %s\n",
+		s.Replicas, demo.Model, s.CacheTokens(), s.TimeScale, strings.Join(d.Engines(), " "))
+	fmt.Fprintf(w, "Warmpath stands in front of them on %s, its admin API on %s. Try it:\n\n", d.URL(), d.AdminURL())
 	fmt.Fprintf(w, "  curl -i %s/v1/chat/completions -H 'Content-Type: application/json' \\\n", d.URL())
 	fmt.Fprintf(w, "    -d '{\"model\": \"%s\", \"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'\n\n", demo.Model)
-	fmt.Fprintf(w, "Playing %d requests once for each of %d strategies, caches cold at the start: %d documents and %d conversations,\n",
-		s.Len(), len(s.Strategies), s.Documents.Documents, s.Chats.Conversations)
-	fmt.Fprintf(w, "%d tokens in all, of which one cache holds %.0f %%.\n\n", s.WorkingSet(), 100*s.CacheShare)
+	fmt.Fprintf(w, "Playing %d requests once for each of %d strategies, with cold caches each time: %d documents and %d conversations\n"+
+		"of %d tokens in all, of which one cache holds %.0f %%.\n\n",
+		s.Len(), len(s.Strategies), s.Documents.Documents, s.Chats.Conversations, s.WorkingSet(), 100*s.CacheShare)
 }
 
 func (c *demoCommand) print(r *bench.Report) error {

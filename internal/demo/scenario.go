@@ -38,10 +38,10 @@ type Scenario struct {
 // working set of which one cache holds 36 % and the four together hold it all. The load keeps the fleet busy, and does not yet
 // overload it, when four prompts of five are computed anew.
 func Default() Scenario {
-	shape := workload.Shape{Seed: 1, Rate: 6.25, Model: Model, AnswerTokens: 24}
+	shape := workload.Shape{Seed: 1, Rate: 5.6, Model: Model, AnswerTokens: 24}
 	return Scenario{
 		Listen: "127.0.0.1:8080", AdminListen: "127.0.0.1:8081",
-		Replicas: 4, Cost: emulator.Cost70B, CacheShare: 0.36, TimeScale: 9,
+		Replicas: 4, Cost: emulator.Cost70B, CacheShare: 0.36, TimeScale: 10,
 		Strategies: []Strategy{
 			{Name: routing.NameRandom},
 			{Name: routing.NameLeastOutstanding},
