@@ -155,7 +155,7 @@ type Timeouts struct {
 	FirstByte Duration `yaml:"first_byte" default:"0s" min:"0s"`
 	// Idle is the longest pause between two bytes of an answer.
 	Idle Duration `yaml:"idle" default:"10m" min:"0s"`
-	// Total is the time from sending a request to the end of its answer.
+	// Total is the time from the arrival of a request to the end of its answer.
 	Total Duration `yaml:"total" default:"0s" min:"0s"`
 }
 

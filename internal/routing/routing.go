@@ -62,8 +62,8 @@ type Keyed interface {
 
 // Options are the settings of a strategy, by the names they have in the configuration file.
 type Options struct {
-	PrefixLength         int `json:"prefix_length,omitempty"`
-	ConcurrencyThreshold int `json:"concurrency_threshold,omitempty"`
+	PrefixLength         int `json:"prefix_length,omitzero"`
+	ConcurrencyThreshold int `json:"concurrency_threshold,omitzero"`
 }
 
 // registry has one entry a strategy. Adding a strategy is a file and a line here.
