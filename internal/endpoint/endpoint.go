@@ -21,6 +21,9 @@ type Pool struct {
 	Authorization string
 	// CachedApart says that the engines' Messages API leaves cached tokens out of input_tokens (llama.cpp).
 	CachedApart bool
+	// KeepOnDisconnect says that the engines bear no broken connection: when a client leaves, the answer to its request is read
+	// to its end, within the endpoint's timeouts, and thrown away. The request counts as in flight until then.
+	KeepOnDisconnect bool
 }
 
 // Variant is a weighted part of an endpoint: a pool and the strategy by which its replicas are chosen.

@@ -1,9 +1,11 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -67,7 +69,11 @@ func (x *exchange) attempt() (*failure, *dialect.Error) {
 
 func (x *exchange) newCall(lease *fleet.Lease) *call {
 	c := &call{x: x, lease: lease, replica: lease.Replica(), lost: lease.Replica().Lost(), buf: buffers.Get().(*[]byte)}
-	c.ctx, c.cancel = context.WithCancelCause(x.r.Context())
+	ctx := x.r.Context()
+	if x.plan.variant.Pool.KeepOnDisconnect {
+		ctx = context.WithoutCancel(ctx)
+	}
+	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	c.watch.start(c)
 	return c
 }
@@ -83,15 +89,28 @@ func (c *call) close() {
 }
 
 // send carries the request to the replica and waits for the header of its answer. A connection that the engine had closed while
-// it was idle is replaced by the transport, once, on the same replica: not one byte of an answer has been seen then.
+// it was idle is replaced, on the same replica: not one byte of an answer has been seen then.
 func (c *call) send() *failure {
 	resp, err := c.x.plan.variant.Pool.Transport.RoundTrip(c.request())
+	for n := 0; n < maxStale && c.stale(err); n++ {
+		resp, err = c.x.plan.variant.Pool.Transport.RoundTrip(c.request())
+	}
 	c.trace.end()
 	if err != nil {
 		return c.failed(err)
 	}
 	c.resp = resp
 	return nil
+}
+
+// maxStale is how many stale connections one call may meet beyond those that the transport replaces by itself.
+const maxStale = 3
+
+// stale says that a connection turned out to be closed while a long body was being written to it. The transport replaces it
+// only if no byte was written or the reading side saw the end first: it takes a failed copy for the body's fault.
+func (c *call) stale(err error) bool {
+	var op *net.OpError
+	return c.trace.reused && errors.As(err, &op) && (op.Op == "write" || op.Op == "readfrom") && context.Cause(c.ctx) == nil
 }
 
 // request is what the engine gets: the client's method, path, query, headers and bytes, to another address.
@@ -105,8 +124,9 @@ func (c *call) request() *http.Request {
 		Header: x.upstreamHeader(), ContentLength: int64(len(x.plan.body)),
 	}).WithContext(c.trace.attach(c))
 	if len(x.plan.body) > 0 {
-		req.Body = x.body.reader(x.plan.body)
-		req.GetBody = func() (io.ReadCloser, error) { return x.body.reader(x.plan.body), nil }
+		// The transport knows this kind of reader and sends it in one write with the header.
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(x.plan.body)), nil }
+		req.Body, _ = req.GetBody()
 	}
 	return req
 }

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -18,8 +17,8 @@ const (
 	maxPooled = 4 << 20  // bytes of the largest buffer that is kept for reuse
 )
 
-// body is a request's body, whole, in memory that goes back to the pool when the last reader is done with it: the transport may
-// still be sending it when the engine has answered already.
+// body is a request's body, whole, in memory that goes back to the pool when nobody reads it any more: the transport may still
+// be sending it when the engine has answered already.
 type body struct {
 	buf  []byte
 	refs atomic.Int32
@@ -43,6 +42,9 @@ func (b *body) bytes() []byte {
 
 func (b *body) size() int64 { return int64(len(b.bytes())) }
 
+// hold keeps b out of the pool until release. One that is never released is left to the garbage collector.
+func (b *body) hold() { b.refs.Add(1) }
+
 func (b *body) release() {
 	if b == nil || b.refs.Add(-1) != 0 {
 		return
@@ -50,25 +52,6 @@ func (b *body) release() {
 	if cap(b.buf) <= maxPooled {
 		bodies.Put(b)
 	}
-}
-
-// reader gives content, which may be b's own bytes, to the transport and holds b until the transport closes it.
-func (b *body) reader(content []byte) io.ReadCloser {
-	b.refs.Add(1)
-	return &bodyReader{Reader: *bytes.NewReader(content), body: b}
-}
-
-type bodyReader struct {
-	bytes.Reader
-	body   *body
-	closed atomic.Bool
-}
-
-func (r *bodyReader) Close() error {
-	if !r.closed.Swap(true) {
-		r.body.release()
-	}
-	return nil
 }
 
 // readBody takes the whole body before anything is sent upstream: it decides the route, it may have to be sent twice, and a

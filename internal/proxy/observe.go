@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	maxLine = 64 << 10 // bytes of an event that are kept; of a longer one only its end is read
-	tailLen = 4 << 10  // bytes of an answer's or a long event's end that are searched for usage
+	maxLine = 64 << 10 // bytes of the longest event that is read; of a longer one only its end is
+	tailLen = 8 << 10  // bytes of an answer's or a long event's end that are searched for usage
 )
 
 // observer watches an answer go by: when its first token comes, what usage it reports, whether the engine fails inside it. It
@@ -23,7 +23,7 @@ type observer struct {
 	events bool // the answer is an event stream; else JSON, of which only the end matters
 	blind  bool // the answer is compressed or of another kind
 
-	line       []byte // the event line under way, or the last bytes of JSON
+	line       []byte // the event under way, or the end of the JSON
 	long       bool   // line has lost its beginning
 	firstToken time.Time
 	chunks     int64
@@ -47,7 +47,7 @@ func (o *observer) see(p []byte) {
 		return
 	}
 	if !o.events {
-		o.line = keepTail(append(o.line, p...), 2*tailLen)
+		o.keepEnd(p)
 		return
 	}
 	for len(p) > 0 {
@@ -61,31 +61,37 @@ func (o *observer) see(p []byte) {
 		} else {
 			o.hold(p[:end])
 			o.event(o.line)
-			o.line, o.long = o.line[:0], false
+			o.line = o.line[:0]
 		}
+		o.long = false
 		p = p[end+1:]
 	}
 }
 
 // hold keeps a part of a line until the rest comes.
 func (o *observer) hold(p []byte) {
-	o.line = append(o.line, p...)
-	if len(o.line) > maxLine {
-		o.line, o.long = keepTail(o.line, tailLen), true
+	if o.long = o.long || len(o.line)+len(p) > maxLine; o.long {
+		o.keepEnd(p)
+		return
 	}
+	o.line = append(o.line, p...)
 }
 
-// keepTail bounds b to its last n bytes, once it is twice as long.
-func keepTail(b []byte, n int) []byte {
-	if len(b) <= 2*n {
-		return b
+// keepEnd keeps the last bytes of what has been seen: at least tailLen, at most three times as many.
+func (o *observer) keepEnd(p []byte) {
+	p = tail(p)
+	if len(o.line)+len(p) > 3*tailLen {
+		o.line = o.line[:copy(o.line, tail(o.line))]
 	}
-	return b[:copy(b, b[len(b)-n:])]
+	o.line = append(o.line, p...)
 }
+
+// tail is the end of b that is searched for usage.
+func tail(b []byte) []byte { return b[max(0, len(b)-tailLen):] }
 
 // event takes one line of an event stream.
 func (o *observer) event(line []byte) {
-	if o.long {
+	if o.long || len(line) > maxLine {
 		o.token()
 		o.usageIn(line)
 		return
@@ -113,9 +119,7 @@ func (o *observer) parse(data []byte) {
 		return
 	}
 	o.failed = o.failed || e.isError()
-	if u := e.anyUsage(); u != nil {
-		o.usage, o.hasUsage = *u, true
-	}
+	o.report(e.anyUsage())
 	if e.hasContent() {
 		o.token()
 	}
@@ -136,9 +140,19 @@ func (o *observer) finish() {
 	}
 }
 
-// usageIn looks for the last object called "usage". Inside a JSON string its quotes would be escaped, so it is the real one.
+// report takes what the engine says of its usage, if it does.
+func (o *observer) report(u *usage) {
+	if u != nil {
+		o.usage.take(u)
+		o.hasUsage = true
+	}
+}
+
+// usageIn looks for the last object called "usage" at b's end. Inside a JSON string its quotes would be escaped, so it is the
+// real one.
 func (o *observer) usageIn(b []byte) {
 	const name = `"usage"`
+	b = tail(b)
 	i := bytes.LastIndex(b, []byte(name))
 	if i < 0 {
 		return
@@ -149,8 +163,8 @@ func (o *observer) usageIn(b []byte) {
 		return
 	}
 	var u *usage
-	if err := json.Unmarshal(value, &u, lenient...); err == nil && u != nil {
-		o.usage, o.hasUsage = *u, true
+	if err := json.Unmarshal(value, &u, lenient...); err == nil {
+		o.report(u)
 	}
 }
 

@@ -84,6 +84,9 @@ func (x *exchange) serve() *dialect.Error {
 	case !known || !plain(x.r.URL.Path):
 		return &dialect.Error{Status: http.StatusNotFound, Code: "unknown_path",
 			Message: "this path is not served here; the APIs are under /v1, and health and metrics are on the admin listener"}
+	case x.r.Method == http.MethodConnect || x.r.Method == http.MethodTrace: // TRACE would show the engine's credentials
+		return &dialect.Error{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed",
+			Message: "CONNECT and TRACE are not served here"}
 	case route.Models:
 		return x.listModels()
 	case upgrades(x.r):
@@ -118,7 +121,7 @@ func plain(p string) bool {
 func (x *exchange) refuse(e *dialect.Error) {
 	x.rec.Code = e.Code
 	if e.Cause != nil {
-		x.rec.Err = e.Cause.Error()
+		x.rec.Err = loggable(e.Cause)
 	}
 	if x.r.Context().Err() != nil {
 		x.rec.Outcome, x.rec.Status = telemetry.OutcomeClientCancelled, telemetry.StatusClientClosed
@@ -132,6 +135,14 @@ func (x *exchange) refuse(e *dialect.Error) {
 	h.Set("X-Request-Id", x.rec.ID)
 	x.decorate(h)
 	x.route.WriteError(x.w, e)
+}
+
+// loggable is an error's text without what it quotes: those of HTTP parsers repeat the bytes they stumbled over, which may be
+// a part of an answer.
+func loggable(err error) string {
+	text, _, _ := strings.Cut(err.Error(), `"`)
+	text, _, _ = strings.Cut(text, "header line: ")
+	return strings.TrimRight(text, " :")
 }
 
 // finish accounts for the request on every way out, panics included. An answer that must look broken ends in the panic by

@@ -25,7 +25,7 @@ func TestForwardsByteForByte(t *testing.T) {
 	if len(seen) != 1 || string(seen[0].body) != body || seen[0].length != int64(len(body)) || seen[0].uri != "/v1/chat/completions?a=1&b=%2F" {
 		t.Errorf("the engine got %+v", seen)
 	}
-	eventually(t, "nothing is in flight", func() bool { return g.inFlight() == 0 })
+	g.idle(t)
 }
 
 func TestUnknownPathIs404(t *testing.T) {

@@ -54,20 +54,23 @@ func (c *call) commit() {
 }
 
 // copy passes on the body read by read. Whatever has no known length is flushed at once, whatever its type: event streams,
-// NDJSON, audio.
+// NDJSON, audio. A client that has left gets nothing more; whether the engine is heard to its end is the pool's choice.
 func (c *call) copy(o *observer) error {
 	flush := c.resp.ContentLength < 0
+	var left error
 	for {
 		if c.n > 0 {
 			chunk := (*c.buf)[:c.n]
 			o.see(chunk)
-			if err := c.write(chunk, flush); err != nil {
-				return err
+			if left == nil {
+				left = c.write(chunk, flush)
 			}
 		}
 		switch {
+		case left != nil && !c.x.plan.variant.Pool.KeepOnDisconnect:
+			return left
 		case errors.Is(c.end, io.EOF):
-			return nil
+			return left
 		case c.end != nil:
 			return c.end
 		}
@@ -80,6 +83,9 @@ func (c *call) copy(o *observer) error {
 // longer than that.
 func (c *call) write(chunk []byte, flush bool) error {
 	x := c.x
+	if x.clientGone() {
+		return errClient
+	}
 	if idle := x.plan.endpoint.Timeouts.Idle; idle > 0 {
 		_ = x.rc.SetWriteDeadline(time.Now().Add(idle))
 	}
@@ -123,7 +129,7 @@ func (c *call) settle(err error, o *observer) health.Outcome {
 		return health.Cancelled
 	}
 	x.abort = true
-	x.rec.Err, x.rec.Outcome = err.Error(), telemetry.OutcomeUpstreamAborted
+	x.rec.Err, x.rec.Outcome = loggable(err), telemetry.OutcomeUpstreamAborted
 	switch {
 	case errors.Is(cause, errLate):
 		x.rec.Err, x.rec.Outcome = cause.Error(), telemetry.OutcomeTimeout

@@ -66,13 +66,13 @@ func (x *exchange) forward() *dialect.Error {
 	}
 }
 
-// mayRetry decides whether a failed attempt is followed by another one, elsewhere. A connection that was refused has cost no
-// engine anything, so it is free; every other retry is charged to the endpoint's budget.
+// mayRetry decides whether a failed attempt is followed by another one, elsewhere. Nothing is charged to the endpoint's budget for
+// one that never reached an engine, or whose engine is gone: it adds no load to that which the fleet had taken on.
 func (x *exchange) mayRetry(f *failure) bool {
 	if f.final() || x.clientGone() || x.rec.Attempts >= x.plan.endpoint.MaxAttempts || !anotherThan(x.plan.variant.Pool.Fleet, x.tried) {
 		return false
 	}
-	return f.outcome == health.Refused || x.plan.endpoint.Budget.Retry()
+	return f.reason == failUnreachable.reason || f.reason == failLost.reason || x.plan.endpoint.Budget.Retry()
 }
 
 // anotherThan says whether the fleet has a replica to offer that is not among those tried.

@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -95,10 +97,15 @@ type rig struct {
 	endpoint *endpoint.Endpoint
 	pool     *endpoint.Pool
 	fleet    *fleet.Fleet
-	metrics  *telemetry.Metrics
-	log      *lockedBuffer
-	clock    func() time.Time
+	// transport reaches the replicas.
+	transport *http.Transport
+	metrics   *telemetry.Metrics
+	log       *lockedBuffer
+	clock     func() time.Time
 }
+
+// dialer opens connections to replicas.
+type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
 type lockedBuffer struct {
 	mu sync.Mutex
@@ -130,17 +137,33 @@ func newRig(t testing.TB, strategy string, replicas ...*replica) *rig {
 // newRigAt is newRig for addresses.
 func newRigAt(t testing.TB, strategy string, urls ...string) *rig {
 	t.Helper()
+	g := assemble(t, strategy, (&net.Dialer{Timeout: 10 * time.Second}).DialContext, urls...)
+	g.Server = httptest.NewUnstartedServer(g.proxy)
+	g.Config.ErrorLog = slog.NewLogLogger(slog.NewTextHandler(g.log, nil), slog.LevelError)
+	g.Config.Protocols = new(http.Protocols)
+	g.Config.Protocols.SetHTTP1(true)
+	g.Config.Protocols.SetUnencryptedHTTP2(true)
+	g.Start()
+	t.Cleanup(func() {
+		g.CloseClientConnections()
+		g.Close()
+	})
+	return g
+}
+
+// assemble makes a proxy that reaches its replicas by dial and has no server yet.
+func assemble(t testing.TB, strategy string, dial dialer, urls ...string) *rig {
+	t.Helper()
 	g := &rig{fleet: fleet.New(fleet.Options{}), metrics: telemetry.NewMetrics("test"), log: &lockedBuffer{}, clock: time.Now}
 	g.apply(t, urls...)
-	options := health.DefaultOutlierOptions
-	outlier := health.NewOutlier(g.fleet, options)
+	outlier := health.NewOutlier(g.fleet, health.DefaultOutlierOptions)
 	t.Cleanup(outlier.Stop)
-	transport := &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: time.Second}).DialContext,
-		MaxIdleConnsPerHost: 1 << 16, IdleConnTimeout: 4 * time.Second, DisableCompression: true,
+	g.transport = &http.Transport{
+		DialContext: dial, MaxIdleConnsPerHost: 1 << 16, IdleConnTimeout: 4 * time.Second, DisableCompression: true,
+		WriteBufferSize: 64 << 10,
 	}
-	t.Cleanup(transport.CloseIdleConnections)
-	g.pool = &endpoint.Pool{Name: "pool", Fleet: g.fleet, Outlier: outlier, Transport: transport}
+	t.Cleanup(g.transport.CloseIdleConnections)
+	g.pool = &endpoint.Pool{Name: "pool", Fleet: g.fleet, Outlier: outlier, Transport: g.transport}
 	o := routing.Options{}
 	if strategy == routing.NamePrefixAware {
 		o = routing.Options{PrefixLength: 1024, ConcurrencyThreshold: 16}
@@ -160,13 +183,6 @@ func newRigAt(t testing.TB, strategy string, urls ...string) *rig {
 	g.proxy = New(Options{
 		Current: func() *Settings { return g.settings }, Metrics: g.metrics, Now: func() time.Time { return g.clock() },
 		Log: slog.New(slog.NewJSONHandler(g.log, nil)), Random: rand.Uint64,
-	})
-	g.Server = httptest.NewUnstartedServer(g.proxy)
-	g.Config.ErrorLog = slog.NewLogLogger(slog.NewTextHandler(g.log, nil), slog.LevelError)
-	g.Start()
-	t.Cleanup(func() {
-		g.CloseClientConnections()
-		g.Close()
 	})
 	return g
 }
@@ -192,6 +208,42 @@ func (g *rig) inFlight() (n int64) {
 		n += s.InFlight
 	}
 	return n
+}
+
+// accessLine is what tests look at in an access line.
+type accessLine struct {
+	Msg, Level, ID, Method, Path, Endpoint, Replica, Decision, Outcome, Code, Error string
+
+	Status, Attempts int
+	BytesIn          int64 `json:"bytes_in"`
+	BytesOut         int64 `json:"bytes_out"`
+	PromptTokens     int64 `json:"prompt_tokens"`
+	CachedTokens     int64 `json:"cached_tokens"`
+	OutputTokens     int64 `json:"output_tokens"`
+}
+
+// access waits for n access lines and returns them; it fails if there are more.
+func (g *rig) access(t testing.TB, n int) (lines []accessLine) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d requests are logged", n), func() bool {
+		return strings.Count(g.log.String(), `"msg":"request"`) >= n
+	})
+	for text := range strings.Lines(g.log.String()) {
+		var l accessLine
+		if json.Unmarshal([]byte(text), &l) == nil && l.Msg == "request" {
+			lines = append(lines, l)
+		}
+	}
+	if len(lines) != n {
+		t.Fatalf("%d access lines, want %d:\n%s", len(lines), n, g.log)
+	}
+	return lines
+}
+
+// idle waits until nothing is in flight.
+func (g *rig) idle(t testing.TB) {
+	t.Helper()
+	eventually(t, "nothing is in flight", func() bool { return g.inFlight() == 0 })
 }
 
 // eventually waits for a condition that another goroutine brings about.
@@ -224,4 +276,11 @@ func (g *rig) post(t testing.TB, path, body string) (*http.Response, string) {
 		t.Fatalf("reading the answer: %v", err)
 	}
 	return resp, string(answer)
+}
+
+// direct hands a chat request to the proxy without a network between, and returns what it wrote.
+func (g *rig) direct(body string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	g.proxy.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(body)))
+	return w
 }

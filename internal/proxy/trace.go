@@ -9,19 +9,27 @@ import (
 	"sync"
 )
 
-// trace follows a call inside the transport: how long a connection takes, and the interim (1xx) answers, which go to the client
-// as they come.
+// trace follows a call inside the transport: how long a connection takes, for how long the body is read, and the interim (1xx)
+// answers, which go to the client as they come.
 type trace struct {
+	reused bool // the connection has carried a request before
+
 	mu   sync.Mutex
 	over bool // the final answer is here; a late interim one would race with it
 }
 
 func (t *trace) attach(c *call) context.Context {
-	began := c.x.Now()
+	began, body := c.x.Now(), c.x.body
 	return httptrace.WithClientTrace(c.ctx, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { c.x.rec.Connect = c.x.Now().Sub(began) },
+		GotConn: func(got httptrace.GotConnInfo) {
+			c.x.rec.Connect, t.reused = c.x.Now().Sub(began), got.Reused
+			body.hold()
+		},
+		WroteRequest: func(httptrace.WroteRequestInfo) { body.release() },
 		Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
-			t.inform(c.x.w, code, http.Header(h))
+			if c.x.r.ProtoAtLeast(1, 1) { // HTTP/1.0 knows no interim answers
+				t.inform(c.x.w, code, http.Header(h))
+			}
 			return nil
 		},
 	})

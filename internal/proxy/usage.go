@@ -1,6 +1,10 @@
 package proxy
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"cmp"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // usage is the token count of an answer, in the three APIs' words.
 type usage struct {
@@ -15,6 +19,21 @@ type usage struct {
 
 type cachedTokens struct {
 	CachedTokens int64 `json:"cached_tokens"`
+}
+
+// take adds what a later report knows: the Messages API tells the input at a stream's start and the output at its end.
+func (u *usage) take(later *usage) {
+	for _, f := range [...]struct{ to, from *int64 }{
+		{&u.PromptTokens, &later.PromptTokens}, {&u.CompletionTokens, &later.CompletionTokens},
+		{&u.InputTokens, &later.InputTokens}, {&u.OutputTokens, &later.OutputTokens},
+		{&u.CacheReadInputTokens, &later.CacheReadInputTokens},
+	} {
+		if *f.from != 0 {
+			*f.to = *f.from
+		}
+	}
+	u.PromptTokensDetails = cmp.Or(later.PromptTokensDetails, u.PromptTokensDetails)
+	u.InputTokensDetails = cmp.Or(later.InputTokensDetails, u.InputTokensDetails)
 }
 
 func (u *usage) prompt() int64 { return max(u.PromptTokens, u.InputTokens, 0) }
