@@ -141,6 +141,9 @@ func (c *call) awaitFirstByte() *failure {
 		return c.failed(c.end)
 	}
 	c.watch.heard()
+	if context.Cause(c.ctx) != nil { // ended just as the byte came; the client has not got it
+		return c.failed(c.end)
+	}
 	c.x.rec.FirstByte = c.x.Now().Sub(c.x.rec.Start)
 	return nil
 }
