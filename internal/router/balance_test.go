@@ -28,6 +28,7 @@ func (s *site) hold(t testing.TB, n int) {
 }
 
 func TestC050_ABurstIsSplitEvenly(t *testing.T) {
+	t.Parallel()
 	a, b := newEngine(t), newEngine(t)
 	s := start(t, onePool(static(a, b), leastOutstanding))
 	s.becomes(t, a.address(), fleet.Ready)
@@ -41,6 +42,7 @@ func TestC050_ABurstIsSplitEvenly(t *testing.T) {
 }
 
 func TestC058_WhatAnEngineSaysOfItsLoadDoesNotMislead(t *testing.T) {
+	t.Parallel()
 	pages := []http.HandlerFunc{
 		func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "vllm:num_requests_running 99") },
 		func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "vllm:gpu_cache_usage_perc 0.99") },
@@ -72,6 +74,7 @@ func TestC058_WhatAnEngineSaysOfItsLoadDoesNotMislead(t *testing.T) {
 }
 
 func TestC089_ThePlainCountIsExact(t *testing.T) {
+	t.Parallel()
 	a, b := newEngine(t), newEngine(t)
 	s := start(t, onePool(static(a, b), leastOutstanding))
 	large := strings.Replace(streamBody, "hello", strings.Repeat("long ", 20<<10), 1)
@@ -93,6 +96,7 @@ func TestC089_ThePlainCountIsExact(t *testing.T) {
 }
 
 func TestC054_WhatHasNoKeyIsSpreadByLoadAndCounted(t *testing.T) {
+	t.Parallel()
 	engines := []*engine{newEngine(t), newEngine(t), newEngine(t), newEngine(t)}
 	s := start(t, onePool(static(engines...), "PREFIX_AWARE"))
 	bodies := []struct{ path, body string }{
@@ -131,6 +135,7 @@ func TestC054_WhatHasNoKeyIsSpreadByLoadAndCounted(t *testing.T) {
 }
 
 func TestC059_SeriesFollowTheReplicas(t *testing.T) {
+	t.Parallel()
 	stays := newEngine(t)
 	s := start(t, onePool(static(stays), "RANDOM"))
 	s.mustPost(t, 5)

@@ -119,6 +119,21 @@ func TestReadiness(t *testing.T) {
 	readiness(http.StatusServiceUnavailable, "pool p")
 }
 
+func TestOneEmptyPoolDoesNotTakeTheOthersOutOfService(t *testing.T) {
+	t.Parallel()
+	a := newEngine(t)
+	source, _ := replicaFile(t, "[]")
+	s := start(t, fmt.Sprintf("pools: {p: {%s, %s}, empty: {%s}}\nendpoints:\n  e: {models: [m], variants: [{pool: p}]}\n  f: {models: [n], variants: [{pool: empty}]}\n", static(a), quick, source))
+	if status, answer := s.ask(t, http.MethodGet, "/readyz", ""); status != http.StatusOK {
+		t.Errorf("got %d %s, want 200", status, answer)
+	}
+	a.sick.Store(true)
+	eventually(t, "no pool is ready", func() bool {
+		status, answer := s.ask(t, http.MethodGet, "/readyz", "")
+		return status == http.StatusServiceUnavailable && strings.Contains(answer, "pool empty: none of its 0 replicas") && strings.Contains(answer, "pool p: none of its 1")
+	})
+}
+
 func TestExplainAgreesWithWhatHappens(t *testing.T) {
 	t.Parallel()
 	engines := []*engine{newEngine(t), newEngine(t), newEngine(t)}

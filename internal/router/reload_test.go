@@ -84,6 +84,7 @@ func TestC064_FiveThousandAddsAndRemovesWhileRouting(t *testing.T) {
 }
 
 func TestC065_ABadFileChangesNothingAndAGoodOneIsApplied(t *testing.T) {
+	t.Parallel()
 	a, b := newEngine(t), newEngine(t)
 	s := start(t, onePool(static(a), leastOutstanding))
 	good := onePool(static(b), leastOutstanding)
@@ -133,6 +134,7 @@ func TestC065_ABadFileChangesNothingAndAGoodOneIsApplied(t *testing.T) {
 }
 
 func TestC067_FiftyReloadsUnderLoad(t *testing.T) {
+	t.Parallel()
 	stays, comes := newEngine(t), newEngine(t)
 	s := start(t, onePool(static(stays), leastOutstanding))
 	const streams = 200
@@ -245,6 +247,7 @@ func (s *site) accepted(t testing.TB) bool {
 }
 
 func TestARemovedPoolLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	a, b := newEngine(t), newEngine(t)
 	two := fmt.Sprintf("pools:\n  p: {%s, %s}\n  q: {%s, %s}\nendpoints:\n  e: {models: [m], variants: [{pool: p}]}\n  f: {models: [n], variants: [{pool: q}]}\n",
 		static(a), quick, static(b), quick)
@@ -280,7 +283,22 @@ func TestARemovedPoolLeavesNothingBehind(t *testing.T) {
 	}
 }
 
+func TestRequestsOfARemovedPoolDoNotWaitOnADeadEngine(t *testing.T) {
+	t.Parallel()
+	a, b := newEngine(t), newEngine(t)
+	s := start(t, onePool(static(a), leastOutstanding))
+	stream := s.open(t)
+	s.reload(t, strings.NewReplacer("  p:", "  q:", "pool: p", "pool: q").Replace(onePool(static(b), leastOutstanding)))
+	s.mustPost(t, 1)
+	_ = a.Listener.Close() // vLLM after SIGTERM: the port refuses, open requests get neither a byte nor an end
+	if text, err := stream(); err == nil {
+		t.Errorf("got %q with a clean end, want a broken stream", text)
+	}
+	eventually(t, "nothing is in flight", func() bool { return s.sum(t, "warmpath_in_flight{") == 0 })
+}
+
 func TestReloadChangesWhatItSays(t *testing.T) {
+	t.Parallel()
 	a := newEngine(t)
 	base := func(pool string) string {
 		return fmt.Sprintf("pools: {p: {%s, %s}}\nendpoints: {e: {variants: [{pool: p}]}}\n", static(a), pool)
@@ -309,6 +327,7 @@ func TestReloadChangesWhatItSays(t *testing.T) {
 }
 
 func TestReloadOfListenersWarns(t *testing.T) {
+	t.Parallel()
 	a := newEngine(t)
 	text := onePool(static(a), "RANDOM")
 	s := start(t, text)
@@ -328,6 +347,7 @@ func TestReloadOfListenersWarns(t *testing.T) {
 }
 
 func TestReloadWithoutAFile(t *testing.T) {
+	t.Parallel()
 	s := start(t, onePool(static(newEngine(t)), "RANDOM"), func(o *options) { o.Load = nil })
 	if status, answer := s.ask(t, http.MethodPost, "/api/v1/reload", ""); status != http.StatusUnprocessableEntity || !strings.Contains(answer, "restart it") {
 		t.Errorf("got %d %s, want an error that says what to do", status, answer)

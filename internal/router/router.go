@@ -135,17 +135,13 @@ func (r *Router) Apply(cfg *config.Config) error {
 	for _, w := range cfg.Warnings {
 		r.log.Warn("configuration", "warning", w.Error())
 	}
-	next, added := map[string]*pool{}, []*pool{}
-	for name, pc := range cfg.Pools {
-		p, known := r.pools[name]
-		if !known {
-			p = newPool(name, r.o.DNSServer, r.log, r.metrics)
-			added = append(added, p)
+	next := r.addPools(cfg)
+	for name, p := range r.pools {
+		if pc, kept := cfg.Pools[name]; kept {
+			p.update(pc)
+			next[name] = p
 		}
-		p.update(pc)
-		next[name] = p
 	}
-	settle(added)
 	r.settings.Store(newSettings(cfg, next, strategies, r.settings.Load()))
 	before := r.pools
 	r.setPools(cfg, next)
@@ -155,6 +151,20 @@ func (r *Router) Apply(cfg *config.Config) error {
 		}
 	}
 	return nil
+}
+
+// addPools builds the pools that are new in a configuration and waits until they have settled.
+func (r *Router) addPools(cfg *config.Config) map[string]*pool {
+	added := map[string]*pool{}
+	for name, pc := range cfg.Pools {
+		if r.pools[name] == nil {
+			p := newPool(name, r.o.DNSServer, r.log, r.metrics)
+			p.update(pc)
+			added[name] = p
+		}
+	}
+	settle(added)
+	return added
 }
 
 // retire lets a pool go that the configuration no longer has.
@@ -171,7 +181,7 @@ func (r *Router) retire(p *pool) {
 }
 
 // settle waits until new pools know their replicas and how they are, so that a reload sends nobody to an empty pool.
-func settle(pools []*pool) {
+func settle(pools map[string]*pool) {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 	defer cancel()
 	for _, p := range pools {
@@ -219,7 +229,8 @@ func (r *Router) Drain(poolName, replica string, draining bool) bool {
 	return ok && p.fleet.Drain(replica, draining)
 }
 
-// notReady gives the reasons for which no client should be sent here.
+// notReady gives the reasons for which no client should be sent here. One pool with a ready replica is enough to be ready: a model
+// without replicas must not take the others out of service with it.
 func (r *Router) notReady() []string {
 	if r.stopping.Load() {
 		return []string{"shutting down"}
@@ -228,9 +239,11 @@ func (r *Router) notReady() []string {
 	defer r.state.RUnlock()
 	var reasons []string
 	for _, name := range slices.Sorted(maps.Keys(r.pools)) {
-		if v := r.pools[name].fleet.View(); v.Degraded {
-			reasons = append(reasons, fmt.Sprintf("pool %s: none of its %d replicas is ready", name, len(v.Replicas)))
+		v := r.pools[name].fleet.View()
+		if !v.Degraded {
+			return nil
 		}
+		reasons = append(reasons, fmt.Sprintf("pool %s: none of its %d replicas is ready", name, len(v.Replicas)))
 	}
 	return reasons
 }
