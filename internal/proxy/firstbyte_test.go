@@ -9,14 +9,14 @@ import (
 	"github.com/warmpath/warmpath/internal/fleet"
 )
 
-// lastWords is the body of an answer whose first byte comes in the moment in which its replica is found lost.
-type lastWords struct {
+// dyingBody is the body of an answer whose first byte comes in the moment in which its replica is found lost.
+type dyingBody struct {
 	request *http.Request
 	lose    func()
 	text    io.Reader
 }
 
-func (b *lastWords) Read(p []byte) (int, error) {
+func (b *dyingBody) Read(p []byte) (int, error) {
 	if b.lose != nil {
 		b.lose()
 		b.lose = nil
@@ -25,7 +25,7 @@ func (b *lastWords) Read(p []byte) (int, error) {
 	return b.text.Read(p)
 }
 
-func (b *lastWords) Close() error { return nil }
+func (b *dyingBody) Close() error { return nil }
 
 type transportFunc func(*http.Request) (*http.Response, error)
 
@@ -38,7 +38,7 @@ func TestC105_AReplicaIsLostAsItsFirstByteComes(t *testing.T) {
 		answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, ContentLength: -1, Body: io.NopCloser(strings.NewReader("whole"))}
 		if lost == "" {
 			lost = r.URL.Host
-			answer.Body = &lastWords{request: r, lose: func() { g.replicaAt(lost).MarkLost() }, text: strings.NewReader("cut")}
+			answer.Body = &dyingBody{request: r, lose: func() { g.replicaAt(lost).MarkLost() }, text: strings.NewReader("cut")}
 		}
 		return answer, nil
 	})
