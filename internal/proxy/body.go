@@ -81,9 +81,6 @@ func (x *exchange) readBody() *dialect.Error {
 
 // fill reads to the end. The buffer grows with what has arrived, never with what a client says it will send.
 func (x *exchange) fill(from io.Reader) error {
-	if x.Limits.BodyIdle > 0 {
-		defer func() { _ = x.rc.SetReadDeadline(time.Time{}) }()
-	}
 	b := x.body
 	for {
 		if len(b.buf) == cap(b.buf) {
@@ -91,17 +88,24 @@ func (x *exchange) fill(from io.Reader) error {
 			copy(grown, b.buf)
 			b.buf = grown
 		}
-		if x.Limits.BodyIdle > 0 {
-			_ = x.rc.SetReadDeadline(time.Now().Add(x.Limits.BodyIdle))
-		}
+		x.expectBody()
 		n, err := from.Read(b.buf[len(b.buf):cap(b.buf)])
 		b.buf = b.buf[:len(b.buf)+n]
 		if errors.Is(err, io.EOF) {
+			_ = x.rc.SetReadDeadline(time.Time{})
 			return nil
 		}
 		if err != nil {
 			return err
 		}
+	}
+}
+
+// expectBody gives the client a while for the next bytes of its body, whoever reads them: of a body that is refused, net/http
+// reads a part of the rest, and would wait for it for ever.
+func (x *exchange) expectBody() {
+	if x.Limits.BodyIdle > 0 && x.r.ContentLength != 0 {
+		_ = x.rc.SetReadDeadline(time.Now().Add(x.Limits.BodyIdle))
 	}
 }
 

@@ -49,8 +49,8 @@ func TestC002_StaleConnections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newRigAt(t, routing.NameRandom, rawReplica(t, serve))
-			bodies := []string{chatBody, longBody(300 << 10)} // sent in one write, and in several
-			for i := range 200 {
+			bodies := []string{chatBody, longBody(96 << 10)} // sent in one write, and in several
+			for i := range 150 {
 				if resp, body := g.post(t, "/v1/chat/completions", bodies[i%2]); resp.StatusCode != 200 || body != "{}" {
 					t.Fatalf("round %d: got %d %s; logged %s", i, resp.StatusCode, body, g.access(t, i+1)[i].Error)
 				}
@@ -181,6 +181,11 @@ func TestC104_ManyStreamsAtOnce(t *testing.T) {
 	clients := make([]*http.Client, 10) // a connection of HTTP/2 carries at most 250 streams
 	for i := range clients {
 		clients[i] = speakHTTP2(t)
+		if resp, err := clients[i].Get(g.URL + "/hello"); err != nil { // opens the connection that all its streams will share
+			t.Fatal(err)
+		} else {
+			resp.Body.Close()
+		}
 	}
 	var running sync.WaitGroup
 	for i := range streams {

@@ -4,56 +4,228 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/routing"
 )
 
-// lastWords is the body of an answer whose first byte comes in the moment in which its replica is found lost.
-type lastWords struct {
-	request *http.Request
-	lose    func()
-	text    io.Reader
-}
-
-func (b *lastWords) Read(p []byte) (int, error) {
-	if b.lose != nil {
-		b.lose()
-		b.lose = nil
-		<-b.request.Context().Done()
-	}
-	return b.text.Read(p)
-}
-
-func (b *lastWords) Close() error { return nil }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-func TestC105_AReplicaLostAsItsFirstByteComes(t *testing.T) {
-	g := newRigAt(t, "LEAST_OUTSTANDING_REQUESTS", "http://127.0.0.1:1", "http://127.0.0.1:2")
-	lost := ""
-	g.pool.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
-		answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, ContentLength: -1, Body: io.NopCloser(strings.NewReader("whole"))}
-		if lost == "" {
-			lost = r.URL.Host
-			answer.Body = &lastWords{request: r, lose: func() { g.find(lost).MarkLost() }, text: strings.NewReader("cut")}
+// hang is an engine that goes silent: a real vLLM that gets SIGTERM under load closes its port and leaves its open requests
+// without another byte. With events, it has sent that many before.
+func hang(events int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for range events {
+			say(w, anEvent)
 		}
-		return answer, nil
+		<-r.Context().Done()
+	}
+}
+
+// ended is how a request ended for its client.
+type ended struct {
+	status int
+	body   string
+	err    error
+	after  time.Duration
+}
+
+// begin sends a chat request and tells how it ended.
+func begin(client *http.Client) <-chan ended {
+	out := make(chan ended, 1)
+	go func() {
+		began := time.Now()
+		resp, err := client.Post("http://proxy/v1/chat/completions", "application/json", strings.NewReader(chatBody))
+		if err != nil {
+			out <- ended{err: err, after: time.Since(began)}
+			return
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		out <- ended{resp.StatusCode, string(body), err, time.Since(began)}
+	}()
+	return out
+}
+
+// lossRig is a proxy before one engine that hangs, and a second one that is good and joins later.
+func lossRig(t *testing.T, events int) (*rig, *http.Client, *fleet.Replica) {
+	n := newMemoryNet()
+	n.engine(t, "bad:80", hang(events))
+	n.engine(t, "good:80", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 200, "{}") })
+	g := assemble(t, routing.NameRandom, n.dial, "http://bad")
+	return g, n.client(t, g), g.fleet.View().Replicas[0]
+}
+
+func TestLostReplicaBeforeTheFirstByte(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, client, bad := lossRig(t, 0)
+		waiting := begin(client)
+		synctest.Wait()
+		g.apply(t, "http://bad", "http://good")
+		time.Sleep(time.Minute)
+		bad.MarkLost()
+		if got := <-waiting; got.status != 200 || got.body != "{}" || got.after != time.Minute {
+			t.Errorf("the request should have moved at once: %+v", got)
+		}
+		synctest.Wait()
+		if l := g.access(t, 1)[0]; l.Attempts != 2 || l.Decision != "retry" || g.inFlight() != 0 {
+			t.Errorf("logged %+v", l)
+		}
 	})
-	resp, text := g.post(t, "/v1/chat/completions", chatBody)
-	if resp.StatusCode != http.StatusOK || text != "whole" || resp.Header.Get("X-Warmpath-Replica") == lost {
-		t.Errorf("got %d %q from %s, want the other replica's whole answer", resp.StatusCode, text, resp.Header.Get("X-Warmpath-Replica"))
-	}
 }
 
-// find is the replica at an address.
-func (g *rig) find(address string) *fleet.Replica {
-	for _, r := range g.fleet.View().Replicas {
-		if r.ID() == address {
-			return r
+func TestLostReplicaMovesManyWhateverTheBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, client, bad := lossRig(t, 0)
+		all := make([]<-chan ended, 200)
+		for i := range all {
+			all[i] = begin(client)
 		}
-	}
-	return nil
+		synctest.Wait()
+		g.apply(t, "http://bad", "http://good")
+		time.Sleep(time.Minute) // none of them is recent
+		bad.MarkLost()
+		for _, one := range all {
+			if got := <-one; got.status != 200 {
+				t.Fatalf("got %+v", got)
+			}
+		}
+	})
+}
+
+func TestLostReplicaWithNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, client, bad := lossRig(t, 0)
+		waiting := begin(client)
+		synctest.Wait()
+		bad.MarkLost()
+		if got := <-waiting; got.status != 502 || !strings.Contains(got.body, "upstream_lost") || got.after != lostPatience {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+func TestLostReplicaBreaksOffSilentStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, client, bad := lossRig(t, 2)
+		streaming := begin(client)
+		synctest.Wait()
+		g.apply(t, "http://bad", "http://good")
+		bad.MarkLost()
+		if got := <-streaming; got.status != 200 || got.err == nil || got.body != anEvent+anEvent || got.after != lostGrace {
+			t.Errorf("got %+v", got)
+		}
+		synctest.Wait()
+		if l := g.access(t, 1)[0]; l.Outcome != "upstream_aborted" || g.inFlight() != 0 {
+			t.Errorf("logged %+v", l)
+		}
+	})
+}
+
+func TestLostReplicaMayFinishWhatMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemoryNet()
+		n.engine(t, "engine:80", ticks(20, time.Second))
+		g := assemble(t, routing.NameRandom, n.dial, "http://engine")
+		streaming := begin(n.client(t, g))
+		time.Sleep(5500 * time.Millisecond)
+		g.fleet.View().Replicas[0].MarkLost()
+		if got := <-streaming; got.err != nil || got.after != 20*time.Second {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+// TestC105_RemovedReplica: streams finish, requests that have not begun move, and those with nowhere to go wait on.
+func TestC105_RemovedReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, client, _ := lossRig(t, 0)
+		frozen := make([]<-chan ended, 10)
+		for i := range frozen {
+			frozen[i] = begin(client)
+		}
+		synctest.Wait()
+		g.apply(t, "http://bad", "http://good")
+		time.Sleep(time.Minute)
+		g.apply(t, "http://good")
+		for _, one := range frozen {
+			if got := <-one; got.status != 200 || got.after != time.Minute {
+				t.Errorf("got %+v", got)
+			}
+		}
+		synctest.Wait()
+		if n := g.inFlight(); n != 0 {
+			t.Errorf("%d in flight", n)
+		}
+	})
+}
+
+func TestC105_StreamsOfARemovedReplicaFinish(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemoryNet()
+		n.engine(t, "engine:80", ticks(5, 30*time.Second))
+		n.engine(t, "good:80", ticks(1, 0))
+		g := assemble(t, routing.NameRandom, n.dial, "http://engine")
+		client := n.client(t, g)
+		streaming := begin(client)
+		time.Sleep(40 * time.Second)
+		g.apply(t, "http://good")
+		if got := <-streaming; got.err != nil || got.after != 150*time.Second {
+			t.Errorf("the stream: %+v", got)
+		}
+	})
+}
+
+func TestC105_NowhereToGoWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemoryNet()
+		n.engine(t, "engine:80", ticks(2, 90*time.Second))
+		g := assemble(t, routing.NameRandom, n.dial, "http://engine")
+		waiting := begin(n.client(t, g))
+		synctest.Wait()
+		g.apply(t)
+		if got := <-waiting; got.status != 200 || got.err != nil || got.after != 180*time.Second {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+func TestRefusedDialTellsThoseWhoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemoryNet()
+		port := n.engine(t, "bad:80", hang(0))
+		var served atomic.Int64
+		n.engine(t, "good:80", func(w http.ResponseWriter, _ *http.Request) {
+			served.Add(1)
+			writeJSON(w, 200, "{}")
+		})
+		g := assemble(t, routing.NameRandom, n.dial, "http://bad")
+		client := n.client(t, g)
+		waiting := begin(client)
+		synctest.Wait()
+		port.Close()
+		g.apply(t, "http://bad", "http://good")
+		for served.Load() < 2 { // until one has been refused by the dead port
+			if got := <-begin(client); got.status != 200 {
+				t.Fatalf("got %+v", got)
+			}
+			synctest.Wait()
+			if len(waiting) > 0 {
+				break
+			}
+		}
+		for range 64 {
+			if len(waiting) > 0 {
+				break
+			}
+			<-begin(client)
+			synctest.Wait()
+		}
+		if got := <-waiting; got.status != 200 || got.after != 0 {
+			t.Errorf("got %+v", got)
+		}
+	})
 }

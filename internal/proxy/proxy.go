@@ -72,6 +72,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{Proxy: p, Settings: p.Current(), w: w, r: r, rc: http.NewResponseController(w)}
 	x.rec = telemetry.Request{Start: p.Now(), Method: r.Method, Path: r.URL.Path, ID: requestID(r, p.Random)}
 	defer x.finish()
+	x.expectBody()
 	if err := x.serve(); err != nil {
 		x.refuse(err)
 	}

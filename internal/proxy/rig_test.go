@@ -284,3 +284,8 @@ func (g *rig) direct(body string) *httptest.ResponseRecorder {
 	g.proxy.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(body)))
 	return w
 }
+
+// retable makes changed models and aliases count.
+func (g *rig) retable(more ...*endpoint.Endpoint) {
+	g.settings.Table = endpoint.NewTable(append(more, g.endpoint))
+}
