@@ -100,29 +100,19 @@ func drive(f flags) error {
 	results := make([][]result, len(shapes))
 	for i, s := range shapes {
 		for _, c := range contenders {
-			if _, err := measure(c, s, f.rate, time.Second); err != nil { // warm-up
-				return fmt.Errorf("%s, %s: %w", c.name, s.name, err)
-			}
+			measure(c, s, f.rate, time.Second) // warm-up
 		}
-		all, err := compete(contenders, s, f)
-		if err != nil {
-			return err
-		}
-		results[i] = all
+		results[i] = compete(contenders, s, f)
 	}
 	return report(contenders, results)
 }
 
 // compete lets the contenders take turns over one shape and gives each one's medians.
-func compete(contenders []contender, s shape, f flags) ([]result, error) {
+func compete(contenders []contender, s shape, f flags) []result {
 	rounds := make([][]result, len(contenders))
 	for range f.rounds {
 		for i, c := range contenders {
-			r, err := measure(c, s, f.rate, f.round)
-			if err != nil {
-				return nil, fmt.Errorf("%s, %s: %w", c.name, s.name, err)
-			}
-			rounds[i] = append(rounds[i], r)
+			rounds[i] = append(rounds[i], measure(c, s, f.rate, f.round))
 		}
 	}
 	out := make([]result, len(contenders))
@@ -131,8 +121,11 @@ func compete(contenders []contender, s shape, f flags) ([]result, error) {
 			cpu: median(all, func(r result) time.Duration { return r.cpu }),
 			p50: median(all, func(r result) time.Duration { return r.p50 }),
 		}
+		for _, r := range all {
+			out[i].broken += r.broken
+		}
 	}
-	return out, nil
+	return out
 }
 
 func median(all []result, of func(result) time.Duration) time.Duration {
@@ -147,16 +140,19 @@ func median(all []result, of func(result) time.Duration) time.Duration {
 // report prints the table and says which bounds do not hold.
 func report(contenders []contender, results [][]result) error {
 	t := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "body\tthrough\tCPU/request\tratio\tP50\tadded P50\tratio\t")
+	fmt.Fprintln(t, "body\tthrough\tCPU/request\tratio\tP50\tadded P50\tratio\tbroken\t")
 	var over []string
 	for i, s := range shapes {
 		direct, floor := results[i][0], results[i][1]
 		for j, c := range contenders {
 			r := results[i][j]
 			cpu, added := ratio(r.cpu, floor.cpu), ratio(r.p50-direct.p50, floor.p50-direct.p50)
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", s.name, c.name, micro(r.cpu), times(cpu), micro(r.p50), micro(r.p50-direct.p50), times(added))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t\n", s.name, c.name, micro(r.cpu), times(cpu), micro(r.p50), micro(r.p50-direct.p50), times(added), r.broken)
 			if j < 2 {
 				continue
+			}
+			if r.broken > 0 {
+				over = append(over, fmt.Sprintf("%s: %d broken answers", s.name, r.broken))
 			}
 			if s.maxCPU > 0 && cpu > s.maxCPU {
 				over = append(over, fmt.Sprintf("%s: CPU %.2fx, want at most %.2fx", s.name, cpu, s.maxCPU))
