@@ -46,6 +46,11 @@ func TestC006_ClientLeaves(t *testing.T) {
 				if took := (<-dropped).Sub(left); took > time.Second {
 					t.Errorf("the engine was told after %s", took)
 				}
+				if how == "half-closes" && phase != "mid-stream" {
+					if got, _ := io.ReadAll(c); len(got) > 0 {
+						t.Errorf("the client got %q", got)
+					}
+				}
 				l := g.access(t, 1)[0]
 				if l.Outcome != "client_cancelled" || l.Level != "INFO" || phase != "mid-stream" && l.Status != 499 {
 					t.Errorf("logged %+v", l)

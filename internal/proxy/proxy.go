@@ -118,14 +118,15 @@ func plain(p string) bool {
 	return path.Clean(p) == strings.TrimSuffix(p, "/") || !strings.Contains(p, "/.")
 }
 
-// refuse answers with an error of Warmpath's own, or with nothing if the client is gone or an answer has begun.
+// refuse answers with an error of Warmpath's own. A client that is gone gets none: its connection is cut, since one that has only
+// closed its sending half would take silence for an empty 200. A body's time limit ends the context too, but that client is there.
 func (x *exchange) refuse(e *dialect.Error) {
 	x.rec.Code = e.Code
 	if e.Cause != nil {
 		x.rec.Err = loggable(e.Cause)
 	}
-	if x.r.Context().Err() != nil {
-		x.rec.Outcome, x.rec.Status = telemetry.OutcomeClientCancelled, telemetry.StatusClientClosed
+	if x.clientGone() && e.Status != http.StatusRequestTimeout {
+		x.rec.Outcome, x.rec.Status, x.abort = telemetry.OutcomeClientCancelled, telemetry.StatusClientClosed, true
 		return
 	}
 	if x.rec.Outcome == "" {
