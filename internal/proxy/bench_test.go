@@ -1,0 +1,94 @@
+package proxy
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/routing"
+)
+
+// cannedEngine answers every request at once, as a transport that has sent it would.
+type cannedEngine struct {
+	media  string
+	length int64
+	reads  []string
+}
+
+func (e *cannedEngine) RoundTrip(r *http.Request) (*http.Response, error) {
+	trace := httptrace.ContextClientTrace(r.Context())
+	trace.GotConn(httptrace.GotConnInfo{Reused: true})
+	_, _ = io.Copy(io.Discard, r.Body)
+	_ = r.Body.Close()
+	trace.WroteRequest(httptrace.WroteRequestInfo{})
+	return &http.Response{
+		StatusCode: 200, ProtoMajor: 1, ProtoMinor: 1, Request: r, ContentLength: e.length,
+		Header: http.Header{"Content-Type": {e.media}, "Date": {"Mon, 30 Nov 2026 00:00:00 GMT"}, "Server": {"uvicorn"}},
+		Body:   io.NopCloser(&cannedBody{reads: e.reads}),
+	}, nil
+}
+
+// cannedBody gives one part a read.
+type cannedBody struct{ reads []string }
+
+func (b *cannedBody) Read(p []byte) (int, error) {
+	if len(b.reads) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, b.reads[0])
+	b.reads = b.reads[1:]
+	return n, nil
+}
+
+// discardWriter is a client that costs nothing.
+type discardWriter struct{ header http.Header }
+
+func (w *discardWriter) Header() http.Header         { return w.header }
+func (w *discardWriter) WriteHeader(int)             {}
+func (w *discardWriter) Write(p []byte) (int, error) { return len(p), nil }
+func (w *discardWriter) Flush()                      {}
+
+func (w *discardWriter) SetReadDeadline(time.Time) error  { return nil }
+func (w *discardWriter) SetWriteDeadline(time.Time) error { return nil }
+
+// BenchmarkRequest is a whole request by PREFIX_AWARE over 8 replicas, without the network: what Warmpath itself costs.
+func BenchmarkRequest(b *testing.B) {
+	plain := &cannedEngine{media: "application/json", length: int64(len(chatAnswer)), reads: []string{chatAnswer}}
+	stream := &cannedEngine{media: "text/event-stream", length: -1}
+	for range 50 {
+		stream.reads = append(stream.reads, `data: {"id":"chatcmpl-81d8ac1e13980357","object":"chat.completion.chunk","created":1796004153,"model":"tiny","choices":[{"index":0,"delta":{"content":"word"},"logprobs":null,"finish_reason":null,"token_ids":null}]}`+"\n\n")
+	}
+	for _, c := range []struct {
+		name   string
+		size   int
+		engine *cannedEngine
+	}{{"2KB", 2 << 10, plain}, {"200KB", 200 << 10, plain}, {"stream-50-events", 2 << 10, stream}} {
+		b.Run(c.name, func(b *testing.B) {
+			var urls []string
+			for i := range 8 {
+				urls = append(urls, "http://10.0.0."+string(rune('1'+i))+":8000")
+			}
+			g := assemble(b, routing.NamePrefixAware, nil, urls...)
+			g.pool.Transport = c.engine
+			g.proxy.Log = slog.New(slog.NewJSONHandler(io.Discard, nil))
+			body := []byte(longBody(c.size))
+			r, _ := http.NewRequest(http.MethodPost, "/v1/chat/completions", nil)
+			r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"*/*"}, "User-Agent": {"bench"}, "Authorization": {"Bearer key"}}
+			r.RemoteAddr, r.ContentLength = "10.1.1.1:1234", int64(len(body))
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				g.proxy.ServeHTTP(&discardWriter{header: make(http.Header, 8)}, r)
+			}
+			if !strings.Contains(scrape(g), "warmpath_") {
+				b.Error("no metrics")
+			}
+		})
+	}
+}

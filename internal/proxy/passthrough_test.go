@@ -1,0 +1,77 @@
+package proxy
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/warmpath/warmpath/internal/routing"
+)
+
+func TestUpgradesAreTunnelled(t *testing.T) {
+	got := make(chan *http.Request, 1)
+	g := newRigAt(t, routing.NameLeastOutstanding, rawReplica(t, func(c *net.TCPConn, in *bufio.Reader) {
+		r, _, err := takeRequest(in)
+		if err != nil {
+			return
+		}
+		got <- r
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-Websocket-Accept: x\r\n\r\n")
+		_, _ = io.Copy(c, in)
+	}))
+	g.pool.Authorization = "Bearer engine"
+	c, err := net.Dial("tcp", g.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, _ = io.WriteString(c, "GET /v1/realtime?model=m HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-Websocket-Key: k\r\nX-Warmpath-Replica: x\r\n\r\n")
+	in := bufio.NewReader(c)
+	resp, err := http.ReadResponse(in, nil)
+	if err != nil || resp.StatusCode != 101 || resp.Header.Get("Sec-Websocket-Accept") != "x" || resp.Header.Get("X-Warmpath-Replica") == "" {
+		t.Fatalf("got %v, %v", resp, err)
+	}
+	if r := <-got; r.RequestURI != "/v1/realtime?model=m" || r.Header.Get("Sec-Websocket-Key") != "k" || r.Header.Get("Authorization") != "Bearer engine" || r.Header.Get("X-Warmpath-Replica") != "" {
+		t.Errorf("the engine got %s %v", r.RequestURI, r.Header)
+	}
+	for i := range 3 {
+		_, _ = fmt.Fprintf(c, "line %d\n", i)
+		if line, err := in.ReadString('\n'); err != nil || line != fmt.Sprintf("line %d\n", i) {
+			t.Fatalf("echoed %q, %v", line, err)
+		}
+		if g.inFlight() != 1 {
+			t.Errorf("%d in flight while the tunnel is open", g.inFlight())
+		}
+	}
+	c.Close()
+	g.idle(t)
+	if l := g.access(t, 1)[0]; l.Status != 101 || l.Outcome != "ok" {
+		t.Errorf("logged %+v", l)
+	}
+}
+
+func TestUpgradesThatFail(t *testing.T) {
+	const request = "GET /v1/realtime HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n\r\n"
+	refusing := newReplica(t, func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 426, "{}") })
+	dead := newReplica(t, nil)
+	dead.Close()
+	for name, c := range map[string]struct {
+		urls []string
+		want string
+	}{
+		"refused by the engine": {[]string{refusing.URL}, "HTTP/1.1 426"},
+		"dead":                  {[]string{dead.URL}, "HTTP/1.1 502"},
+		"nobody":                {nil, "HTTP/1.1 503"},
+	} {
+		g := newRigAt(t, routing.NameRandom, c.urls...)
+		if got := exchangeRaw(t, g.URL, request); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: got %q", name, got)
+		}
+		g.idle(t)
+		g.access(t, 1)
+	}
+}
