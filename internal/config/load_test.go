@@ -44,7 +44,7 @@ func TestDefaults(t *testing.T) {
 			Engine: "generic", Static: []string{"http://127.0.0.1:8000"},
 			Health:    Health{Enabled: true, Interval: seconds(1), Timeout: seconds(1), UnhealthyAfter: 3, HealthyAfter: 1},
 			Ejection:  Ejection{ConsecutiveErrors: 5, BaseTime: seconds(1), MaxTime: seconds(30)},
-			SlowStart: seconds(10), ConnectTimeout: seconds(1),
+			SlowStart: seconds(10), ConnectTimeout: seconds(1), CancelOnDisconnect: true,
 		}},
 		Endpoints: map[string]Endpoint{"chat": {
 			Timeouts: Timeouts{Idle: seconds(600)}, Retry: Retry{MaxAttempts: 3, Budget: 0.2},

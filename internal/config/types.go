@@ -83,6 +83,9 @@ type Pool struct {
 	SlowStart Duration `yaml:"slow_start" default:"10s" min:"0s"`
 	// ConnectTimeout is the time to establish a connection to a replica.
 	ConnectTimeout Duration `yaml:"connect_timeout" default:"1s" min:"10ms" max:"1m"`
+	// CancelOnDisconnect says whether a client that leaves ends its request at the engine. Turn it off for an engine that a
+	// broken connection upsets: the answer is then read to its end, within the endpoint's timeouts, and thrown away.
+	CancelOnDisconnect bool `yaml:"cancel_on_disconnect" default:"true"`
 	// APIKey is the bearer token sent to the engines. It never reaches clients or logs.
 	APIKey Secret `yaml:"api_key"`
 	// APIKeyFile is the path of a file that holds `api_key`. A relative path starts at the directory of the configuration

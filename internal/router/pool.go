@@ -55,7 +55,9 @@ func newPool(name, dns string, log *slog.Logger, metrics *telemetry.Metrics) *po
 func (p *pool) update(c config.Pool) {
 	before, first := p.config, p.target == nil
 	p.config = c
-	target := &endpoint.Pool{Name: p.name, Fleet: p.fleet, Outlier: p.outlier, CachedApart: c.Engine == "llamacpp"}
+	target := &endpoint.Pool{
+		Name: p.name, Fleet: p.fleet, Outlier: p.outlier, CachedApart: c.Engine == "llamacpp", KeepOnDisconnect: !c.CancelOnDisconnect,
+	}
 	if key := c.APIKey.Reveal(); key != "" {
 		target.Authorization = "Bearer " + key
 	}
