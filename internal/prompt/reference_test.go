@@ -1,8 +1,10 @@
 package prompt
 
 import (
+	"bytes"
 	"encoding/binary"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -248,11 +250,36 @@ func referenceTextKey(root node, shape Shape, prefixLength int, hint string) (ke
 	return xxh3.HashSeed(k.out, 0x5741524d50415448), prefixLength - k.left, len(k.out) > 0
 }
 
+// mendStrings replaces, byte for byte, what is no JSON inside strings: control characters and escapes that do not exist. Scan leaves
+// these to the engine.
+func mendStrings(raw []byte) []byte {
+	out := bytes.Clone(raw)
+	inside := false
+	for i := 0; i < len(out); i++ {
+		switch c := out[i]; {
+		case c == '"':
+			inside = !inside
+		case inside && c < 0x20:
+			out[i] = ' '
+		case inside && c == '\\' && i+1 < len(out):
+			if escape.Match(out[i:]) {
+				i++
+				continue
+			}
+			out[i] = ' '
+		}
+	}
+	return out
+}
+
+var escape = regexp.MustCompile(`^\\(["\\/bfnrt]|u[0-9a-fA-F]{4})`)
+
 // compareWithReference holds Scan, TextKey and SpliceModel against the reference.
 func compareWithReference(t rapid.TB, raw []byte, shape Shape, prefixLength int, hint string) {
 	t.Helper()
 	body, err := Scan(raw, shape)
-	root, valid := parseReference(raw)
+	mended := mendStrings(raw)
+	root, valid := parseReference(mended)
 	if (err == nil) != valid {
 		t.Fatalf("%.200q: Scan error %v, reference valid %v", raw, err, valid)
 	}
@@ -261,6 +288,10 @@ func compareWithReference(t rapid.TB, raw []byte, shape Shape, prefixLength int,
 		if !ok || syntax.Offset < 0 || syntax.Offset > int64(len(raw)) {
 			t.Fatalf("error %#v, want a SyntaxError inside the body", err)
 		}
+		return
+	}
+	if !bytes.Equal(raw, mended) { // what its strings say is the engine's to judge; here it only must be read without harm
+		body.TextKey(prefixLength, hint)
 		return
 	}
 	model := root.members["model"]

@@ -10,8 +10,8 @@ const maxDepth = 10_000
 // Scan validates raw as one JSON value and notes the top-level members that
 // routing reads. Names match exactly, escaped spellings included, and of
 // duplicates the last counts, as in the engines' Python. A value that is not an
-// object is valid and yields a Body without model or text. Invalid UTF-8 and
-// lone surrogates inside strings are accepted.
+// object is valid and yields a Body without model or text. What stands inside
+// strings is not validated: that is for the engine to judge.
 //
 // The error is a *SyntaxError. Only the Model and CacheKey strings are allocated.
 func Scan(raw []byte, shape Shape) (Body, error) {
@@ -257,9 +257,9 @@ func (s *scanner) key() (span, bool) {
 }
 
 func (s *scanner) str() bool {
-	end, reason := stringEnd(s.raw, s.pos+1)
-	if reason != "" {
-		return s.fail(end, reason)
+	end := stringEnd(s.raw, s.pos)
+	if end < 0 {
+		return s.fail(len(s.raw), "")
 	}
 	s.pos = end
 	return true

@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"math/bits"
@@ -16,15 +17,6 @@ const (
 	highs = 0x80 * ones
 )
 
-// special flags quotes, backslashes and control characters. Flipping bit 1 maps
-// the quote (0x22) next to the controls (below 0x20) and moves no other byte
-// there, so one comparison finds both.
-func special(x uint64) uint64 {
-	quoteOrControl := (x ^ 0x02*ones) - 0x21*ones
-	backslash := (x ^ '\\'*ones) - ones
-	return (quoteOrControl | backslash) &^ x & highs
-}
-
 // encoded flags backslashes and bytes of multi-byte characters.
 func encoded(x uint64) uint64 {
 	backslash := (x ^ '\\'*ones) - ones
@@ -37,78 +29,24 @@ func firstByte(flags uint64) int { return bits.TrailingZeros64(flags) / 8 }
 // load is the eight bytes of b at i as a word, the first in the lowest place.
 func load(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i : i+8 : i+8]) }
 
-// stringEnd validates a string from i, just after its opening quote, and returns
-// the index after the closing one. If reason is not empty the string is invalid
-// at end.
-func stringEnd(raw []byte, i int) (end int, reason string) {
-	for {
-		i = plainEnd(raw, i)
-		if i == len(raw) {
-			return i, "unexpected end of body"
+// stringEnd is the index after the string that starts at i with its opening quote, -1 if it does not end: it looks for the quote
+// that an even number of backslashes precedes. What stands between the quotes is the engine's to judge, which reads the same bytes
+// and finds the same end: validating escapes and control characters here costs five times as much as finding the end.
+func stringEnd(raw []byte, i int) int {
+	for i++; ; i++ {
+		n := bytes.IndexByte(raw[i:], '"')
+		if n < 0 {
+			return -1
 		}
-		c := raw[i]
-		if c == '"' {
-			return i + 1, ""
+		i += n
+		backslashes := 0
+		for raw[i-1-backslashes] == '\\' {
+			backslashes++
 		}
-		if c != '\\' {
-			return i, "control character in a string: escape it"
-		}
-		ok := false
-		if i, ok = escapesEnd(raw, i); !ok {
-			return i, "invalid escape in a string"
+		if backslashes%2 == 0 {
+			return i + 1
 		}
 	}
-}
-
-// plainEnd is the index of the first quote, backslash or control character at
-// or after i, len(raw) if there is none. It takes long strides only once a short
-// one found nothing: in source code, escapes stand a few bytes apart.
-func plainEnd(raw []byte, i int) int {
-	for i+8 <= len(raw) {
-		if flags := special(load(raw, i)); flags != 0 {
-			return i + firstByte(flags)
-		}
-		for i += 8; i+32 <= len(raw); i += 32 {
-			if special(load(raw, i))|special(load(raw, i+8))|special(load(raw, i+16))|special(load(raw, i+24)) != 0 {
-				break
-			}
-		}
-	}
-	for ; i < len(raw); i++ {
-		if c := raw[i]; c == '"' || c == '\\' || c < 0x20 {
-			return i
-		}
-	}
-	return i
-}
-
-// escapesEnd validates the escape at i and returns the index after it, or that
-// of the first byte that is wrong. It takes adjacent escapes along: indented
-// source code and CJK text written as \u escapes are full of them.
-func escapesEnd(raw []byte, i int) (end int, ok bool) {
-	start := i
-	for i+1 < len(raw) && raw[i] == '\\' && shortEscapes[raw[i+1]] != 0 {
-		i += 2
-	}
-	for i+6 <= len(raw) && raw[i] == '\\' && raw[i+1] == 'u' && hex4(raw[i+2:i+6]) >= 0 {
-		i += 6
-	}
-	switch {
-	case i > start:
-		return i, true
-	case i+1 < len(raw) && raw[i+1] == 'u':
-		return hexEnd(raw, i+2), false
-	default:
-		return i + 1, false
-	}
-}
-
-// hexEnd is the index of the first byte at or after i that is no hex digit.
-func hexEnd(raw []byte, i int) int {
-	for i < len(raw) && hexDigits[raw[i]] >= 0 {
-		i++
-	}
-	return i
 }
 
 // hex4 is the value of four hexadecimal digits, negative if one is none.
@@ -136,12 +74,18 @@ var shortEscapes = [256]byte{
 	'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t',
 }
 
-// appendText appends what a valid string (between its quotes) decodes to, at
-// most limit characters, and returns how many there were. Characters are Unicode
-// code points; an invalid UTF-8 byte and a lone surrogate are each one U+FFFD.
+// appendText appends what a string (between its quotes) decodes to, at most
+// limit characters, and returns how many there were. Characters are Unicode code
+// points; an invalid UTF-8 byte, a lone surrogate and the backslash of an escape
+// that JSON does not have are each one U+FFFD.
 func appendText(dst, s []byte, limit int) ([]byte, int) {
 	left := limit
 	for len(s) > 0 && left > 0 {
+		if n := plainStrides(s, left); n > 0 {
+			dst = append(dst, s[:n]...)
+			s, left = s[n:], left-n
+			continue
+		}
 		if len(s) < 8 || left < 8 {
 			dst, s = appendCharacter(dst, s)
 			left--
@@ -167,6 +111,17 @@ func appendText(dst, s []byte, limit int) ([]byte, int) {
 		}
 	}
 	return dst, limit - left
+}
+
+// stride is how many bytes of plain text are told at once.
+const stride = 32
+
+// plainStrides measures the leading strides that are ASCII without a backslash, at most limit bytes.
+func plainStrides(s []byte, limit int) (n int) {
+	for n+stride <= min(len(s), limit) && encoded(load(s, n))|encoded(load(s, n+8))|encoded(load(s, n+16))|encoded(load(s, n+24)) == 0 {
+		n += stride
+	}
+	return n
 }
 
 // wideRun measures the leading run of valid multi-byte characters, at most limit.
@@ -200,8 +155,6 @@ func wideSize(s []byte) int {
 // appendCharacter appends the first character of s and returns what follows it.
 func appendCharacter(dst, s []byte) (appended, rest []byte) {
 	switch c := s[0]; {
-	case c == '\\' && s[1] != 'u':
-		return append(dst, shortEscapes[s[1]]), s[2:]
 	case c == '\\':
 		r, size := unescape(s)
 		return utf8.AppendRune(dst, r), s[size:]
@@ -213,10 +166,20 @@ func appendCharacter(dst, s []byte) (appended, rest []byte) {
 	}
 }
 
-// unescape decodes the valid \u escape at the start of s. A surrogate pair is
-// one character of twelve bytes (RFC 8259 section 7).
+// unescape decodes the escape at the start of s, which has more than a
+// backslash. A surrogate pair is one character of twelve bytes (RFC 8259 section
+// 7).
 func unescape(s []byte) (r rune, size int) {
+	if short := shortEscapes[s[1]]; short != 0 {
+		return rune(short), 2
+	}
+	if s[1] != 'u' || len(s) < 6 {
+		return utf8.RuneError, 1
+	}
 	r = hex4(s[2:6])
+	if r < 0 {
+		return utf8.RuneError, 1
+	}
 	if r < 0xd800 || r > 0xdfff {
 		return r, 6
 	}
@@ -242,7 +205,7 @@ func asciiRun(s []byte) int {
 	return i
 }
 
-// decodedString is the text of a valid string, given with its quotes.
+// decodedString is the text of a string, given with its quotes.
 func decodedString(quoted []byte) string {
 	text := quoted[1 : len(quoted)-1]
 	if asciiRun(text) == len(text) {

@@ -1,9 +1,6 @@
 package prompt
 
-import (
-	"bytes"
-	"iter"
-)
+import "iter"
 
 // A value is the bytes of one JSON value that Scan has already validated,
 // without white space around it; nil is an absent one. Because it is valid,
@@ -41,7 +38,7 @@ func (v value) member(name string) (found value) {
 func (v value) members() iter.Seq2[value, value] {
 	return func(yield func(key, val value) bool) {
 		for i := next(v, 1); v[i] != '}'; {
-			key := v[i:skipString(v, i)]
+			key := v[i:stringEnd(v, i)]
 			i = next(v, i+len(key)) // the colon
 			i = next(v, i+1)
 			val := v[i:skip(v, i)]
@@ -86,7 +83,7 @@ func nextItem(v value, i int) int {
 func skip(v value, i int) int {
 	switch v[i] {
 	case '"':
-		return skipString(v, i)
+		return stringEnd(v, i)
 	case '{', '[':
 		return skipContainer(v, i)
 	}
@@ -101,7 +98,7 @@ func skipContainer(v value, i int) int {
 	for depth := 0; ; {
 		switch v[i] {
 		case '"':
-			i = skipString(v, i)
+			i = stringEnd(v, i)
 			continue
 		case '{', '[':
 			depth++
@@ -111,20 +108,6 @@ func skipContainer(v value, i int) int {
 		i++
 		if depth == 0 {
 			return i
-		}
-	}
-}
-
-// skipString looks for the quote that an even number of backslashes precedes.
-func skipString(v value, i int) int {
-	for i++; ; i++ {
-		i += bytes.IndexByte(v[i:], '"')
-		backslashes := 0
-		for v[i-1-backslashes] == '\\' {
-			backslashes++
-		}
-		if backslashes%2 == 0 {
-			return i + 1
 		}
 	}
 }
