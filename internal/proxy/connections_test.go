@@ -211,7 +211,7 @@ func TestC104_ManyStreamsAtOnce(t *testing.T) {
 	g.idle(t)
 }
 
-func TestDialErrorsOfAClosedPoolAreReported(t *testing.T) {
+func TestOddDialErrorsAreReported(t *testing.T) {
 	g := assemble(t, routing.NameRandom, func(context.Context, string, string) (net.Conn, error) {
 		return nil, fmt.Errorf("dial: %w", errors.New("no route"))
 	}, "http://nowhere")
