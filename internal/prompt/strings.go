@@ -155,6 +155,8 @@ func wideSize(s []byte) int {
 // appendCharacter appends the first character of s and returns what follows it.
 func appendCharacter(dst, s []byte) (appended, rest []byte) {
 	switch c := s[0]; {
+	case c == '\\' && shortEscapes[s[1]] != 0:
+		return append(dst, shortEscapes[s[1]]), s[2:]
 	case c == '\\':
 		r, size := unescape(s)
 		return utf8.AppendRune(dst, r), s[size:]
@@ -166,13 +168,9 @@ func appendCharacter(dst, s []byte) (appended, rest []byte) {
 	}
 }
 
-// unescape decodes the escape at the start of s, which has more than a
-// backslash. A surrogate pair is one character of twelve bytes (RFC 8259 section
-// 7).
+// unescape decodes the escape at the start of s, which is not of two bytes. A
+// surrogate pair is one character of twelve bytes (RFC 8259 section 7).
 func unescape(s []byte) (r rune, size int) {
-	if short := shortEscapes[s[1]]; short != 0 {
-		return rune(short), 2
-	}
 	if s[1] != 'u' || len(s) < 6 {
 		return utf8.RuneError, 1
 	}

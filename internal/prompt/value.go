@@ -36,18 +36,22 @@ func (v value) member(name string) (found value) {
 
 // members yields the names and values of an object in order.
 func (v value) members() iter.Seq2[value, value] {
-	return func(yield func(key, val value) bool) {
-		for i := next(v, 1); v[i] != '}'; {
-			key := v[i:stringEnd(v, i)]
-			i = next(v, i+len(key)) // the colon
-			i = next(v, i+1)
-			val := v[i:skip(v, i)]
-			if !yield(key, val) {
-				return
-			}
-			i = nextItem(v, i+len(val))
+	return func(yield func(key, val value) bool) { v.object(0, yield) }
+}
+
+// object visits the members of the object that starts at i and returns the index after it, 0 if yield ended the visit.
+func (v value) object(i int, yield func(key, val value) bool) (end int) {
+	for i = next(v, i+1); v[i] != '}'; {
+		key := v[i:stringEnd(v, i)]
+		i = next(v, i+len(key)) // the colon
+		i = next(v, i+1)
+		val := v[i:skip(v, i)]
+		if !yield(key, val) {
+			return 0
 		}
+		i = nextItem(v, i+len(val))
 	}
+	return i + 1
 }
 
 // elements yields the values of an array in order.

@@ -41,18 +41,31 @@ func (w *window) addMessages(messages value) {
 		w.addOdd(messages)
 		return
 	}
-	w.each(messages, w.addMessage)
+	w.addEach(messages)
 	if !w.prompted {
 		w.each(messages, w.addToolCalls)
 	}
 }
 
-func (w *window) addMessage(message value) {
-	if !message.isObject() {
-		w.addDigest(tagOdd, message)
-		return
+// addEach adds messages while the window has room. It finds each one's content and its end in the same pass: long contents are not
+// skipped twice.
+func (w *window) addEach(messages value) {
+	for i := next(messages, 1); messages[i] != ']' && !w.full(); i = nextItem(messages, i) {
+		if messages[i] != '{' {
+			end := skip(messages, i)
+			w.addDigest(tagOdd, messages[i:end])
+			i = end
+			continue
+		}
+		var content value
+		i = messages.object(i, func(key, val value) bool {
+			if key.is("content") {
+				content = val
+			}
+			return true
+		})
+		w.addContent(content)
 	}
-	w.addContent(message.member("content"))
 }
 
 func (w *window) addToolCalls(message value) {
@@ -73,7 +86,7 @@ func (w *window) addInput(input value) {
 
 func (w *window) addItem(item value) {
 	if item.isObject() && item.member("role") != nil {
-		w.addMessage(item)
+		w.addContent(item.member("content"))
 	} else {
 		w.addPart(item)
 	}
