@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	stdlog "log"
 	"os"
 	"os/signal"
 	"syscall"
@@ -70,7 +71,13 @@ func serve(ctx context.Context, stderr io.Writer, f serveFlags) error {
 	if err != nil {
 		return usageError{err}
 	}
-	options := router.Options{Version: buildVersion(), Log: log}
+	access, err := telemetry.NewAccessLog(stderr, f.logFormat, f.logLevel)
+	if err != nil {
+		return usageError{err}
+	}
+	defer access.Flush()
+	stdlog.SetOutput(io.Discard) // net/http prints there what engines send unasked, which may be a part of an answer
+	options := router.Options{Version: buildVersion(), Log: log, Access: access.Write}
 	reloads := make(chan struct{}, 1)
 	if f.file != "" {
 		options.Load = f.load

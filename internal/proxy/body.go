@@ -20,15 +20,16 @@ const (
 // body is a request's body, whole, in memory that goes back to the pool when nobody reads it any more: the transport may still
 // be sending it when the engine has answered already.
 type body struct {
-	buf  []byte
-	refs atomic.Int32
+	buf   []byte
+	whole bool // read to its end
+	refs  atomic.Int32
 }
 
 var bodies = sync.Pool{New: func() any { return new(body) }}
 
 func newBody() *body {
 	b := bodies.Get().(*body)
-	b.buf = b.buf[:0]
+	b.buf, b.whole = b.buf[:0], false
 	b.refs.Store(1)
 	return b
 }
@@ -82,17 +83,19 @@ func (x *exchange) readBody() *dialect.Error {
 // fill reads to the end. The buffer grows with what has arrived, never with what a client says it will send.
 func (x *exchange) fill(from io.Reader) error {
 	b := x.body
+	w := x.watchBody()
+	defer w.stop()
 	for {
 		if len(b.buf) == cap(b.buf) {
 			grown := make([]byte, len(b.buf), 2*cap(b.buf)+512)
 			copy(grown, b.buf)
 			b.buf = grown
 		}
-		x.expectBody()
+		w.silence.reset(x.Limits.BodyIdle)
 		n, err := from.Read(b.buf[len(b.buf):cap(b.buf)])
 		b.buf = b.buf[:len(b.buf)+n]
 		if errors.Is(err, io.EOF) {
-			_ = x.rc.SetReadDeadline(time.Time{})
+			b.whole = true
 			return nil
 		}
 		if err != nil {
@@ -101,10 +104,38 @@ func (x *exchange) fill(from io.Reader) error {
 	}
 }
 
-// expectBody gives the client a while for the next bytes of its body, whoever reads them: of a body that is refused, net/http
-// reads a part of the rest, and would wait for it for ever.
-func (x *exchange) expectBody() {
-	if x.Limits.BodyIdle > 0 && x.r.ContentLength != 0 {
+// bodyWatch ends the reading of a body that stands still.
+type bodyWatch struct {
+	silence alarm
+
+	mu   sync.Mutex
+	over bool
+}
+
+func (x *exchange) watchBody() *bodyWatch {
+	w := &bodyWatch{}
+	w.silence.owner = x.alarms
+	w.silence.ring = func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !w.over {
+			_ = x.rc.SetReadDeadline(time.Unix(1, 0))
+		}
+	}
+	return w
+}
+
+func (w *bodyWatch) stop() {
+	w.silence.stop()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = true
+}
+
+// leaveBody limits what net/http does with a body that was not read to its end: it reads a part of the rest, and would wait for it
+// for ever.
+func (x *exchange) leaveBody() {
+	if x.r.ContentLength != 0 && x.Limits.BodyIdle > 0 && (x.body == nil || !x.body.whole) {
 		_ = x.rc.SetReadDeadline(time.Now().Add(x.Limits.BodyIdle))
 	}
 }

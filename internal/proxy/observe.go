@@ -157,14 +157,8 @@ func (o *observer) usageIn(b []byte) {
 	if i < 0 {
 		return
 	}
-	rest := bytes.TrimLeft(b[i+len(name):], " \t\r\n:")
-	value, err := jsontext.NewDecoder(bytes.NewReader(rest), lenient...).ReadValue()
-	if err != nil {
-		return
-	}
-	var u *usage
-	if err := json.Unmarshal(value, &u, lenient...); err == nil {
-		o.report(u)
+	if object := bytes.TrimLeft(b[i+len(name):], " \t\r\n:"); len(object) > 0 && object[0] == '{' {
+		o.report(scanUsage(object))
 	}
 }
 

@@ -38,17 +38,22 @@ type Options struct {
 	// Current gives the settings; it is called once a request and must not block.
 	Current func() *Settings
 	Metrics *telemetry.Metrics
-	Log     *slog.Logger
-	Now     func() time.Time
+	// Access takes the record of each ended request and keeps nothing of it but by copy.
+	Access func(*telemetry.Request)
+	Log    *slog.Logger
+	Now    func() time.Time
 	// Random gives uniform 64-bit numbers and may be called from many goroutines.
 	Random func() uint64
 }
 
 // Proxy serves the data plane.
-type Proxy struct{ Options }
+type Proxy struct {
+	Options
+	alarms *alarms
+}
 
 // New makes a Proxy. All options are required.
-func New(o Options) *Proxy { return &Proxy{Options: o} }
+func New(o Options) *Proxy { return &Proxy{Options: o, alarms: newAlarms()} }
 
 // exchange is one request on its way.
 type exchange struct {
@@ -72,7 +77,6 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{Proxy: p, Settings: p.Current(), w: w, r: r, rc: http.NewResponseController(w)}
 	x.rec = telemetry.Request{Start: p.Now(), Method: r.Method, Path: r.URL.Path, ID: requestID(r, p.Random)}
 	defer x.finish()
-	x.expectBody()
 	if err := x.serve(); err != nil {
 		x.refuse(err)
 	}
@@ -152,12 +156,13 @@ func loggable(err error) string {
 func (x *exchange) finish() {
 	x.rec.Total = x.Now().Sub(x.rec.Start)
 	x.rec.BytesIn = x.body.size()
+	x.leaveBody()
 	x.body.release()
 	if x.rec.Outcome == "" {
 		x.rec.Outcome, x.rec.Status = telemetry.OutcomeUpstreamError, http.StatusInternalServerError
 	}
 	x.Metrics.Observe(&x.rec)
-	telemetry.Access(x.Log, &x.rec)
+	x.Access(&x.rec)
 	if x.abort {
 		panic(http.ErrAbortHandler)
 	}

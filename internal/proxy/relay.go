@@ -21,7 +21,7 @@ func (c *call) relay() health.Outcome {
 	o := newObserver(c)
 	err := c.copy(o)
 	if err == nil {
-		c.passTrailers()
+		err = c.lastWrite()
 	}
 	o.finish()
 	return c.settle(err, o)
@@ -74,20 +74,18 @@ func (c *call) copy(o *observer) error {
 		case c.end != nil:
 			return c.end
 		}
+		c.watch.listen()
 		c.n, c.end = c.resp.Body.Read(*c.buf)
 		c.watch.heard()
 	}
 }
 
-// write gives the client as long for each chunk as an engine may be silent, so that one that does not read holds no memory for
-// longer than that.
+// write passes a chunk on. The watchdog gives the client as long for it as an engine may be silent, so that one that does not read
+// holds no memory for longer than that.
 func (c *call) write(chunk []byte, flush bool) error {
 	x := c.x
 	if x.clientGone() {
 		return errClient
-	}
-	if idle := x.plan.endpoint.Timeouts.Idle; idle > 0 {
-		_ = x.rc.SetWriteDeadline(time.Now().Add(idle))
 	}
 	n, err := x.w.Write(chunk)
 	x.rec.BytesOut += int64(n)
@@ -100,11 +98,22 @@ func (c *call) write(chunk []byte, flush bool) error {
 	return nil
 }
 
+// lastWrite sends what is left while the watchdog is still there: a client that does not read must not hold the request at its
+// very end either. What net/http adds later, the end of a chunked body, has a time limit of its own.
+func (c *call) lastWrite() error {
+	if idle := c.x.plan.endpoint.Timeouts.Idle; idle > 0 && c.resp.ContentLength < 0 {
+		_ = c.x.rc.SetWriteDeadline(time.Now().Add(idle))
+	}
+	if len(c.resp.Trailer) > 0 {
+		c.passTrailers()
+	} else if c.resp.ContentLength >= 0 {
+		return c.write(nil, true)
+	}
+	return nil
+}
+
 // passTrailers sends the engine's trailers, announced or not.
 func (c *call) passTrailers() {
-	if len(c.resp.Trailer) == 0 {
-		return
-	}
 	_ = c.x.rc.Flush() // a body must have been sent in chunks for trailers to follow
 	prefix := ""
 	if len(c.resp.Trailer) != c.announced {

@@ -183,6 +183,7 @@ func assemble(t testing.TB, strategy string, dial dialer, urls ...string) *rig {
 	g.proxy = New(Options{
 		Current: func() *Settings { return g.settings }, Metrics: g.metrics, Now: func() time.Time { return g.clock() },
 		Log: slog.New(slog.NewJSONHandler(g.log, nil)), Random: rand.Uint64,
+		Access: func(r *telemetry.Request) { telemetry.Access(g.proxy.Log, r) },
 	})
 	return g
 }

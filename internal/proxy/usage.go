@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"bytes"
 	"cmp"
+	"math"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -19,6 +21,39 @@ type usage struct {
 
 type cachedTokens struct {
 	CachedTokens int64 `json:"cached_tokens"`
+}
+
+// scanUsage reads the counts from a usage object with whatever follows it. It looks for names and numbers only: every plain answer
+// has one, and a JSON decoder costs as much as all the rest that is done to it.
+func scanUsage(object []byte) *usage {
+	cached := cachedTokens{member(object, `"cached_tokens"`)}
+	return &usage{
+		PromptTokens:         member(object, `"prompt_tokens"`),
+		CompletionTokens:     member(object, `"completion_tokens"`),
+		PromptTokensDetails:  &cached,
+		InputTokens:          member(object, `"input_tokens"`),
+		OutputTokens:         member(object, `"output_tokens"`),
+		CacheReadInputTokens: member(object, `"cache_read_input_tokens"`),
+	}
+}
+
+// member is the first whole number that stands after a quoted name and a colon; 0 if there is none.
+func member(object []byte, name string) (n int64) {
+	i := bytes.Index(object, []byte(name))
+	if i < 0 {
+		return 0
+	}
+	rest, colon := bytes.CutPrefix(bytes.TrimLeft(object[i+len(name):], " \t\r\n"), []byte(":"))
+	if !colon {
+		return 0
+	}
+	for _, c := range bytes.TrimLeft(rest, " \t\r\n") {
+		if c < '0' || c > '9' || n > math.MaxInt32 {
+			break
+		}
+		n = 10*n + int64(c-'0')
+	}
+	return n
 }
 
 // take adds what a later report knows: the Messages API tells the input at a stream's start and the output at its end.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -25,17 +26,19 @@ const (
 	lostPatience = 10 * time.Second
 )
 
-// watchdog ends a call whose replica is silent for too long, is lost, or whose request is late. There are no other time limits:
-// a stream may last for ever as long as it moves.
+// watchdog ends a call whose replica is silent for too long or lost, whose client does not read, or whose request is late. There are
+// no other time limits: a stream may last for ever as long as it moves.
 type watchdog struct {
 	cancel context.CancelCauseFunc
-	idle   time.Duration // longest silence once the answer has begun; 0 = any
+	hangUp func()        // ends a write to the client
+	idle   time.Duration // longest silence of the replica once it has begun to answer, and longest wait for the client; 0 = any
 	late   *time.Timer   // ends the call when the request's time is up; nil = never
 
 	mu       sync.Mutex
+	silence  alarm
 	stopLost func() bool
-	silence  *time.Timer
 	begun    bool // the answer has
+	writing  bool // it is the client that is waited for
 	removed  bool // the replica is no longer in its fleet
 	lost     bool // the replica's port refuses
 	over     bool // the call has ended
@@ -45,13 +48,11 @@ type watchdog struct {
 func (w *watchdog) start(c *call) {
 	limits := c.x.plan.endpoint.Timeouts
 	w.cancel, w.idle = c.cancel, limits.Idle
-	first := limits.FirstByte
-	if first == 0 {
-		first = limits.Idle
-	}
+	w.hangUp = func() { _ = c.x.rc.SetWriteDeadline(time.Unix(1, 0)) }
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.allow(first)
+	w.silence.owner, w.silence.ring = c.x.alarms, w.bark
+	w.silence.reset(cmp.Or(limits.FirstByte, limits.Idle))
 	if limits.Total > 0 {
 		w.late = time.AfterFunc(limits.Total-c.x.Now().Sub(c.x.rec.Start), func() { w.cancel(errLate) })
 	}
@@ -71,23 +72,13 @@ func elsewhere(f *fleet.Fleet, tried []*fleet.Replica) bool {
 	})
 }
 
-// allow sets the silence that ends the call; 0 = none does.
-func (w *watchdog) allow(silence time.Duration) {
-	switch {
-	case w.silence != nil && silence > 0:
-		w.silence.Reset(silence)
-	case w.silence != nil:
-		w.silence.Stop()
-	case silence > 0:
-		w.silence = time.AfterFunc(silence, w.bark)
-	}
-}
-
 func (w *watchdog) bark() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case w.over:
+	case w.writing:
+		w.hangUp()
 	case w.lost:
 		w.cancel(errLost)
 	default:
@@ -95,17 +86,24 @@ func (w *watchdog) bark() {
 	}
 }
 
-// heard resets the watch: the replica has sent something.
+// heard resets the watch: the replica has sent something, and now the client is to take it.
 func (w *watchdog) heard() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.begun = true
-	switch {
-	case w.lost:
-		w.allow(lostGrace)
-	case w.idle > 0 || w.silence != nil:
-		w.allow(w.idle)
+	w.begun, w.writing = true, true
+	w.silence.reset(w.idle)
+}
+
+// listen resets the watch: it is the replica's turn again.
+func (w *watchdog) listen() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writing = false
+	if w.lost {
+		w.silence.reset(lostGrace)
+		return
 	}
+	w.silence.reset(w.idle)
 }
 
 // mourn acts on a lost replica. A request that has not begun moves to another replica at once; one that has may go on while
@@ -120,12 +118,13 @@ func (w *watchdog) mourn(another bool, r *fleet.Replica) {
 	case r.Removed() && !w.removed:
 		w.removed = true
 		w.stopLost = context.AfterFunc(r.Lost(), func() { w.mourn(another, r) })
-	case !w.begun:
-		w.lost = true
-		w.allow(lostPatience)
 	default:
 		w.lost = true
-		w.allow(lostGrace)
+		if !w.begun {
+			w.silence.reset(lostPatience)
+		} else if !w.writing {
+			w.silence.reset(lostGrace)
+		}
 	}
 }
 
@@ -137,5 +136,5 @@ func (w *watchdog) stop() {
 	if w.late != nil {
 		w.late.Stop()
 	}
-	w.allow(0)
+	w.silence.stop()
 }

@@ -33,6 +33,8 @@ type Options struct {
 	Version string
 	// Log takes everything that is to be known; nil = nothing is logged.
 	Log *slog.Logger
+	// Access takes the record of each ended request; nil = it is written to Log.
+	Access func(*telemetry.Request)
 	// Random gives uniform 64-bit numbers and may be called from many goroutines; nil means math/rand/v2.
 	Random func() uint64
 	// DNSServer is asked by pools that find their replicas by name, HOST:PORT; "" means the servers that the system uses.
@@ -71,7 +73,13 @@ func New(cfg *config.Config, o Options) (*Router, error) {
 	if random == nil {
 		random = rand.Uint64
 	}
-	r.proxy = proxy.New(proxy.Options{Current: r.settings.Load, Metrics: r.metrics, Log: r.log, Now: time.Now, Random: random})
+	access := o.Access
+	if access == nil {
+		access = func(record *telemetry.Request) { telemetry.Access(r.log, record) }
+	}
+	r.proxy = proxy.New(proxy.Options{
+		Current: r.settings.Load, Metrics: r.metrics, Access: access, Log: r.log, Now: time.Now, Random: random,
+	})
 	r.metrics.Watch(r.Statuses)
 	r.admin = admin.New(admin.Options{
 		NotReady: r.notReady, Metrics: r.metrics.Handler(), Pools: r.Statuses, Drain: r.Drain,

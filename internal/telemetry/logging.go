@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -21,6 +20,14 @@ const (
 // NewLogger makes a logger that writes lines of the given format (text, json) from the given level on (debug, info, warn,
 // error). An unknown format or level is an error that names the allowed ones.
 func NewLogger(w io.Writer, format, level string) (*slog.Logger, error) {
+	h, err := newHandler(w, format, level)
+	if err != nil {
+		return nil, err
+	}
+	return slog.New(h), nil
+}
+
+func newHandler(w io.Writer, format, level string) (slog.Handler, error) {
 	var least slog.Level
 	switch level {
 	case "debug":
@@ -37,30 +44,11 @@ func NewLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 	options := &slog.HandlerOptions{Level: least}
 	switch format {
 	case "text":
-		return slog.New(slog.NewTextHandler(w, options)), nil
+		return slog.NewTextHandler(w, options), nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(w, options)), nil
+		return slog.NewJSONHandler(w, options), nil
 	}
 	return nil, fmt.Errorf("log format: %q is unknown; use text or json", format)
-}
-
-// Access writes one line about an ended request: at warn if the client got a server error or a broken answer through no act
-// of its own, else at info. Phases are milliseconds; those that did not happen are left out, as are empty texts.
-func Access(log *slog.Logger, r *Request) {
-	level := slog.LevelInfo
-	if r.failed() {
-		level = slog.LevelWarn
-	}
-	ctx := context.Background()
-	if !log.Enabled(ctx, level) {
-		return
-	}
-	line := make(accessLine, 0, 32)
-	line.identity(r)
-	line.phases(r)
-	line.amounts(r)
-	line.text("error", clip(r.Err, maxLoggedError))
-	log.LogAttrs(ctx, level, "request", line...)
 }
 
 // accessLine collects the attributes of one line.
