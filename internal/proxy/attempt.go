@@ -91,9 +91,10 @@ func (c *call) close() {
 // send carries the request to the replica and waits for the header of its answer. A connection that the engine had closed while
 // it was idle is replaced, on the same replica: not one byte of an answer has been seen then.
 func (c *call) send() *failure {
-	resp, err := c.x.plan.variant.Pool.Transport.RoundTrip(c.request())
+	transport := c.x.plan.variant.Pool.Transport
+	resp, err := transport.RoundTrip(c.request()) //nolint:bodyclose // close does, on every way out of the attempt
 	for n := 0; n < maxStale && c.stale(err); n++ {
-		resp, err = c.x.plan.variant.Pool.Transport.RoundTrip(c.request())
+		resp, err = transport.RoundTrip(c.request()) //nolint:bodyclose // as above
 	}
 	c.trace.end()
 	if err != nil {

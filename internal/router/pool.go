@@ -130,8 +130,8 @@ func newTransport(connect time.Duration) http.RoundTripper {
 		MaxIdleConnsPerHost:   1 << 16, // as many as were in use at once
 		IdleConnTimeout:       idleUpstream,
 		DisableCompression:    true,
-		ReadBufferSize:        16 << 10,
-		WriteBufferSize:       64 << 10,
+		ReadBufferSize:        16 << 10, // an open stream holds both
+		WriteBufferSize:       16 << 10,
 		ExpectContinueTimeout: time.Second,
 	}
 }

