@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	stdlog "log"
 	"os"
@@ -134,9 +133,4 @@ func reloadOn(ctx context.Context, reloads <-chan struct{}, r *router.Router) {
 			return
 		}
 	}
-}
-
-// describe counts what a configuration holds, in one line.
-func describe(cfg *config.Config) string {
-	return fmt.Sprintf("%d endpoints, %d pools", len(cfg.Endpoints), len(cfg.Pools))
 }

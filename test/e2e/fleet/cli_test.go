@@ -50,7 +50,7 @@ func TestCommandLine(t *testing.T) {
 		{name: "nothing to serve", args: []string{"serve"}, code: 2, stderr: `-c FILE.*--replica URL`},
 		{name: "no such file", args: []string{"serve", "-c", filepath.Join(dir, "none.yaml")}, code: 2, stderr: `none\.yaml.*no such file`},
 		{name: "port in use", args: []string{"serve", "-c", good, "--listen", taken.Addr().String()}, code: 1, stderr: `is in use; stop what uses it or choose another address with --listen`},
-		{name: "check, good", args: []string{"check", "-c", good}, stdout: `good\.yaml: ok \(1 endpoints?, 1 pools?\)`},
+		{name: "check, good", args: []string{"check", "-c", good}, stdout: `good\.yaml: ok \(endpoints: 1, pools: 1\)`},
 		{name: "check, bad", args: []string{"check", "-c", bad}, code: 2, stderr: `(?s)bad\.yaml:1:\d+:.*bad\.yaml:4:\d+:.*bad\.yaml:5:\d+:.*did you mean.*engine.*bad\.yaml:8:\d+:`},
 		{name: "check without a file", args: []string{"check"}, code: 2, stderr: `-c FILE`},
 		{name: "explain", args: []string{"explain", "-c", good}, stdin: chat(1, 1), stdout: `(?s)PREFIX_AWARE.*127\.0\.0\.1:1`},
