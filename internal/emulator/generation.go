@@ -7,8 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/zeebo/xxh3"
 )
 
 // defaultOutput is the natural length of an answer, in tokens, when the client sets no limit.
@@ -81,7 +79,10 @@ func (q *sequence) advance(e Event) {
 }
 
 // text returns token i of the answer.
-func (q *sequence) text(i int) string { return answerToken(q.seed, i, q.OutputTokens) }
+func (q *sequence) text(i int) string {
+	token := answerToken(q.seed, i, q.OutputTokens)
+	return string(token[:])
+}
 
 // start submits a job to the engine: all of its sequences or none.
 func (s *Server) start(j job, requestID string) (*generation, error) {
@@ -119,7 +120,7 @@ func (s *Server) fits(p prompt, j job) error {
 	limit := s.maxTokens()
 	switch {
 	case p.tokens() == 0:
-		return badRequest("prompt", "Either prompt or prompt_embeds must be provided and non-empty. (parameter=prompt)")
+		return errEmptyPrompt()
 	case p.tokens() > limit:
 		return badRequest("input_tokens", fmt.Sprintf("This model's maximum context length is %d tokens. However, your prompt contains at "+
 			"least %d input tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input prompt. "+
@@ -137,15 +138,9 @@ func (s *Server) fits(p prompt, j job) error {
 
 func (s *Server) newSequence(g *generation, p prompt, j job) *sequence {
 	index := len(g.sequences)
-	q := &sequence{index: index, seed: xxh3.HashSeed(p, uint64(index%g.choices)), generation: g}
-	text := append(slices.Clip([]byte(p)), answer(q.seed, j.output)...)
-	root := xxh3.HashString(fmt.Sprintf("%d:%s%s", len(g.model), g.model, j.salt))
-	q.Request = Request{
-		Chain:        chain(root, text, s.config.BlockSize),
-		PromptTokens: p.tokens(),
-		OutputTokens: j.output,
-		Data:         q,
-	}
+	q := &sequence{index: index, seed: j.textSeed(p, index%g.choices), generation: g}
+	q.Request = j.request(p, q.seed, s.config.BlockSize)
+	q.Data = q
 	return q
 }
 

@@ -93,7 +93,7 @@ func parseCompletion(body jsontext.Value) (job, error) {
 		return job{}, err
 	}
 	if len(in.Prompt) == 0 {
-		return job{}, badRequest("prompt", "Either prompt or prompt_embeds must be provided and non-empty. (parameter=prompt)")
+		return job{}, errEmptyPrompt()
 	}
 	list, err := prompts(in.Prompt)
 	if err != nil {
@@ -174,7 +174,7 @@ func (q *sequence) reason() *string {
 }
 
 func (q *sequence) wholeText() string {
-	return string(answer(q.seed, q.OutputTokens))
+	return string(appendAnswer(nil, q.seed, q.OutputTokens))
 }
 
 type chatAnswer struct {

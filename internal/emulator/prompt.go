@@ -53,20 +53,20 @@ func chain(seed uint64, text []byte, blockTokens int) []uint64 {
 
 // answerToken returns token i of the n that make up the answer of a seed: three letters and a space, a full stop at
 // the very end. Clients may trim the answer without moving its tokens.
-func answerToken(seed uint64, i, n int) string {
+func answerToken(seed uint64, i, n int) [tokenBytes]byte {
 	x := mix(seed + uint64(i))
 	token := [tokenBytes]byte{'a' + byte(x%26), 'a' + byte(x>>8%26), 'a' + byte(x>>16%26), ' '}
 	if i == n-1 {
 		token[tokenBytes-1] = '.'
 	}
-	return string(token[:])
+	return token
 }
 
-// answer returns the whole answer of a seed, n tokens.
-func answer(seed uint64, n int) []byte {
-	text := make([]byte, 0, n*tokenBytes)
+// appendAnswer appends the whole answer of a seed, n tokens.
+func appendAnswer(text []byte, seed uint64, n int) []byte {
 	for i := range n {
-		text = append(text, answerToken(seed, i, n)...)
+		token := answerToken(seed, i, n)
+		text = append(text, token[:]...)
 	}
 	return text
 }

@@ -78,14 +78,8 @@ func (s *Server) table() map[string]map[string]http.HandlerFunc {
 	get := func(h http.HandlerFunc) map[string]http.HandlerFunc { return map[string]http.HandlerFunc{"GET": h} }
 	post := func(h http.HandlerFunc) map[string]http.HandlerFunc { return map[string]http.HandlerFunc{"POST": h} }
 	metrics := promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}).ServeHTTP
-	return map[string]map[string]http.HandlerFunc{
-		"/v1/chat/completions":      post(s.api(parseChat, openAIError)),
-		"/v1/completions":           post(s.api(parseCompletion, openAIError)),
-		"/v1/embeddings":            post(s.api(parseEmbedding, openAIError)),
-		"/v1/responses":             post(s.api(parseResponse, openAIError)),
-		"/v1/messages":              post(s.api(parseMessages, messagesError)),
+	routes := map[string]map[string]http.HandlerFunc{
 		"/v1/messages/count_tokens": post(s.countTokens),
-		"/invocations":              post(s.api(parseInvocation, openAIError)),
 		"/v1/models":                get(s.models),
 		"/health":                   get(s.health),
 		"/ping":                     {"GET": s.health, "POST": s.health},
@@ -93,6 +87,10 @@ func (s *Server) table() map[string]map[string]http.HandlerFunc {
 		"/metrics":                  {"GET": metrics, "HEAD": metrics},
 		"/emulator/faults":          {"GET": s.getFaults, "POST": s.postFaults, "DELETE": s.deleteFaults},
 	}
+	for path, api := range generators {
+		routes[path] = post(s.api(api.parse, api.fail))
+	}
+	return routes
 }
 
 // ServeHTTP answers one request.
