@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"time"
@@ -22,39 +23,40 @@ const (
 	failedUnreadable = "unreadable"  // the answer is not what the API says
 )
 
-// outcome is what became of one request.
-type outcome struct {
+// exchange is one request and its answer as they went over the wire.
+type exchange struct {
 	failure  string // one of the kinds above; empty = answered whole
 	status   int    // 0 without an answer
 	replica  string // as Warmpath's header names it; empty without the header
 	decision string
-	intended time.Time
+	sent     time.Time
 	ended    time.Time
 	answer   answer
 }
 
 // exchange sends one request and reads its answer to the end.
-func (p *player) exchange(ctx context.Context, r workload.Request, intended time.Time) outcome {
+func (p *player) exchange(ctx context.Context, r workload.Request) exchange {
 	if p.o.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, p.o.Timeout)
 		defer cancel()
 	}
-	o := outcome{intended: intended}
-	o.failure = p.send(ctx, r, &o)
-	if o.failure != "" && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		o.failure = failedTimeout
+	e := exchange{sent: time.Now()}
+	e.failure = p.send(ctx, r, &e)
+	if e.failure != "" && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		e.failure = failedTimeout
 	}
-	o.ended = time.Now()
-	return o
+	e.ended = time.Now()
+	return e
 }
 
-func (p *player) send(ctx context.Context, r workload.Request, o *outcome) (failure string) {
+func (p *player) send(ctx context.Context, r workload.Request, e *exchange) (failure string) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.o.Target+r.Path, bytes.NewReader(r.Body))
 	if err != nil {
 		return failedConnect
 	}
 	req.Header.Set("Content-Type", "application/json")
+	maps.Copy(req.Header, p.o.Header)
 	// Present but empty, it is not sent and lets net/http replace a connection that turns out to be closed.
 	req.Header["Idempotency-Key"] = nil
 	resp, err := p.o.Transport.RoundTrip(req)
@@ -62,20 +64,38 @@ func (p *player) send(ctx context.Context, r workload.Request, o *outcome) (fail
 		return failedConnect
 	}
 	defer resp.Body.Close()
-	o.status = resp.StatusCode
-	o.replica = resp.Header.Get("X-Warmpath-Replica")
-	o.decision = resp.Header.Get("X-Warmpath-Decision")
+	e.status = resp.StatusCode
+	e.replica = resp.Header.Get("X-Warmpath-Replica")
+	e.decision = resp.Header.Get("X-Warmpath-Decision")
 	if resp.StatusCode >= http.StatusBadRequest {
 		_, _ = io.Copy(io.Discard, resp.Body) // so that the connection can be used again
 		return fmt.Sprintf("http_%d", resp.StatusCode)
 	}
 	if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); media == "text/event-stream" {
-		return o.answer.readStream(resp.Body)
+		return e.answer.readStream(resp.Body)
 	}
-	return o.answer.readWhole(resp.Body)
+	return e.answer.readWhole(resp.Body)
 }
 
-// refused says that the target was overloaded or had nobody to ask, which is an answer of its own.
-func (o *outcome) refused() bool {
-	return o.status == http.StatusTooManyRequests || o.status == http.StatusServiceUnavailable
+// outcome is an exchange in the engines' time, for a request that was to start then.
+func (p *player) outcome(e *exchange, intended time.Time) *Outcome {
+	o := &Outcome{
+		At: p.scaled(intended.Sub(p.begin)), SendDelay: p.scaled(e.sent.Sub(intended)), E2E: p.scaled(e.ended.Sub(intended)),
+		Failure: e.failure, Replica: e.replica, Decision: e.decision,
+		// Overloaded, or nobody to ask: an answer of its own.
+		Refused: e.status == http.StatusTooManyRequests || e.status == http.StatusServiceUnavailable,
+	}
+	if e.answer.first.IsZero() {
+		o.NoContent = true
+	} else {
+		o.TTFT = p.scaled(e.answer.first.Sub(intended))
+	}
+	for _, gap := range e.answer.gaps {
+		o.Gaps = append(o.Gaps, p.scaled(gap))
+	}
+	if u := e.answer.usage; u != nil {
+		o.PromptTokens, o.OutputTokens = u.Prompt, u.Output
+		o.CachedTokens, o.CacheReported = u.cached()
+	}
+	return o
 }

@@ -1,16 +1,19 @@
 package bench
 
+import "fmt"
+
 // Report is the result of a command that plays or simulates workloads: one JSON shape for all of them. Fields may be added and
 // are never renamed.
 type Report struct {
 	Runs []Run `json:"runs"`
 }
 
-// Run is what one play of a workload came to. Times are in the workload's own time.
+// Run is what one play of a workload came to. Times are in the engines' own time.
 type Run struct {
-	Strategy string `json:"strategy"` // of the target, as far as the caller knows
-	Target   string `json:"target"`   // base URL
-	Knobs    Knobs  `json:"options"`  // of the strategy
+	Name     string `json:"name,omitzero"` // that the caller gave it; empty = none
+	Strategy string `json:"strategy"`      // of the target, as far as the caller knows
+	Target   string `json:"target"`        // base URL
+	Knobs    Knobs  `json:"options"`       // of the strategy
 
 	Requests      int            `json:"requests"`         // sent
 	Failed        int            `json:"failed"`           // of them, not answered whole; without the refused
@@ -23,11 +26,97 @@ type Run struct {
 	E2E  Quantiles `json:"e2e_ms"`  // from the intended start to the end of the answer
 	ITL  Quantiles `json:"itl_ms"`  // between one piece of content and the next
 
-	RequestsPerSecond     float64 `json:"requests_per_second"`      // answered whole, over the time to the end of the last
+	RequestsPerSecond     float64 `json:"requests_per_second"`      // answered whole, over Seconds
 	OutputTokensPerSecond float64 `json:"output_tokens_per_second"` // as the engines report them
 	TimeScale             float64 `json:"time_scale"`               // how many times faster than that it was played
 
 	PerReplica []Replica `json:"per_replica"` // by name; empty if the target does not name its replicas
+
+	Seconds      float64       `json:"seconds"`                 // from the first intended start to the end of the last answer
+	PromptTokens int           `json:"prompt_tokens"`           // as the engines report them
+	CachedTokens int           `json:"cached_tokens"`           // of them, cached
+	OutputTokens int           `json:"output_tokens"`           // as the engines report them
+	SendDelay    Quantiles     `json:"send_delay_ms"`           // from the intended start until the player sent the request: its own slowness
+	Goodput      *Goodput      `json:"goodput,omitzero"`        // nil without an objective
+	Warmup       *WarmupResult `json:"warmup,omitzero"`         // nil if every request counted
+	Ratios       *Ratios       `json:"ratio_to_first,omitzero"` // nil if nobody asked
+
+	TTFTCurve []CurvePoint `json:"-"` // distribution of TTFT, for a plot; empty if nothing was measured
+	Samples   []Sample     `json:"-"` // requests chosen at random, a few thousand at most, in order of time, for a plot
+}
+
+// Goodput is how much of the load was served as wanted.
+type Goodput struct {
+	Objective         float64 `json:"ttft_objective_ms"`   // a TTFT up to this is good
+	Share             float64 `json:"share"`               // of all requests, failed and refused ones included, 0 to 1
+	RequestsPerSecond float64 `json:"requests_per_second"` // that were good
+}
+
+// WarmupResult is what became of the requests that were sent before anything counted.
+type WarmupResult struct {
+	Requests int `json:"requests"`
+	Failed   int `json:"failed"`  // without the refused
+	Refused  int `json:"refused"` // answered with 429 or 503
+}
+
+// CurvePoint is a point of a distribution: that share of the requests, 0 to 1, took at most that long.
+type CurvePoint struct {
+	Milliseconds, Share float64
+}
+
+// Ratios are a run's figures over those of the first run; nil where one of both was not measured or the first is 0.
+type Ratios struct {
+	HitRate               *float64 `json:"hit_rate"`
+	TTFTP50               *float64 `json:"ttft_p50"`
+	TTFTP90               *float64 `json:"ttft_p90"`
+	TTFTP99               *float64 `json:"ttft_p99"`
+	E2EP50                *float64 `json:"e2e_p50"`
+	RequestsPerSecond     *float64 `json:"requests_per_second"`
+	OutputTokensPerSecond *float64 `json:"output_tokens_per_second"`
+}
+
+// Compare gives every run its ratios to the first.
+func (r *Report) Compare() {
+	if len(r.Runs) == 0 {
+		return
+	}
+	first := &r.Runs[0]
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		run.Ratios = &Ratios{
+			TTFTP50:               ratio(run.TTFT.P50, first.TTFT.P50),
+			TTFTP90:               ratio(run.TTFT.P90, first.TTFT.P90),
+			TTFTP99:               ratio(run.TTFT.P99, first.TTFT.P99),
+			E2EP50:                ratio(run.E2E.P50, first.E2E.P50),
+			RequestsPerSecond:     ratio(run.RequestsPerSecond, first.RequestsPerSecond),
+			OutputTokensPerSecond: ratio(run.OutputTokensPerSecond, first.OutputTokensPerSecond),
+		}
+		if run.HitRate != nil && first.HitRate != nil {
+			run.Ratios.HitRate = ratio(*run.HitRate, *first.HitRate)
+		}
+	}
+}
+
+// ratio takes 0 for what was not measured, except that a measured rate may fall to 0.
+func ratio(a, b float64) *float64 {
+	if b == 0 {
+		return nil
+	}
+	r := round(a/b, 3)
+	return &r
+}
+
+// Label names a run for people: by its name, else by its strategy and settings, else by its target.
+func (r *Run) Label() string {
+	switch {
+	case r.Name != "":
+		return r.Name
+	case r.Strategy == "":
+		return r.Target
+	case r.Knobs == Knobs{}:
+		return r.Strategy
+	}
+	return fmt.Sprintf("%s %d/%d", r.Strategy, r.Knobs.PrefixLength, r.Knobs.ConcurrencyThreshold)
 }
 
 // Knobs are the settings of a strategy, by the names they have everywhere. Zero is a setting that it does not have.
