@@ -13,27 +13,31 @@ import (
 // same whoever answers them, and no turn has to wait for the one before.
 type MultiTurn struct {
 	Shape
-	Conversations  int // how many there are
+	Conversations  int // how many are held side by side
+	Waves          int // how often all of them end and as many others begin; 0 = 1
 	OpeningTokens  int // length of the first message
 	Turns          int // requests of each conversation
 	QuestionTokens int // length of the later messages
 }
 
 // Len is the number of requests.
-func (w MultiTurn) Len() int { return w.Conversations * w.Turns }
+func (w MultiTurn) Len() int { return w.all() * w.Turns }
+
+func (w MultiTurn) all() int { return w.Conversations * max(1, w.Waves) }
 
 // Tokens is the length of all distinct text that a cache would have to hold, the last answers aside.
 func (w MultiTurn) Tokens() int {
-	return w.Conversations * (w.OpeningTokens + (w.Turns-1)*(w.QuestionTokens+w.AnswerTokens))
+	return w.all() * (w.OpeningTokens + (w.Turns-1)*(w.QuestionTokens+w.AnswerTokens))
 }
 
 // Requests gives the requests in order of time.
 func (w MultiTurn) Requests() iter.Seq[Request] {
 	return func(yield func(Request) bool) {
 		next := arrivals(random(w.Seed, streamArrivalsMultiTurn, 0), w.Rate)
-		for turn := range w.Turns {
-			for conversation := range w.Conversations {
-				if !yield(w.request(next, conversation, turn)) {
+		for round := range max(1, w.Waves) * w.Turns {
+			wave, turn := round/w.Turns, round%w.Turns
+			for place := range w.Conversations {
+				if !yield(w.request(next, wave*w.Conversations+place, turn)) {
 					return
 				}
 			}
@@ -54,5 +58,8 @@ func (w MultiTurn) request(next clock, conversation, turn int) Request {
 		Path:  chatPath,
 		Group: fmt.Sprintf("conversation-%d", conversation),
 		Body:  w.body(messages),
+
+		PromptTokens: w.OpeningTokens + turn*(w.AnswerTokens+w.QuestionTokens),
+		OutputTokens: w.AnswerTokens,
 	}
 }

@@ -1,10 +1,10 @@
 package workload
 
 import (
+	"math"
 	"math/rand/v2"
+	"sort"
 	"time"
-
-	"github.com/go-json-experiment/json"
 )
 
 // tokenBytes is the length of a token of English text, in bytes, as byte-pair tokenizers of about 100,000 entries average it.
@@ -20,6 +20,20 @@ const (
 	streamOrder
 	streamArrivalsRAG
 	streamArrivalsMultiTurn
+	streamPreamble
+	streamPopularity
+	streamBlock
+	streamArrivalsTrace
+	streamArrivalsHot
+	streamHot
+	streamHotDraw
+	streamOwn
+	streamArrivalsAgents
+	streamInstructions
+	streamTools
+	streamTask
+	streamStep
+	streamResult
 )
 
 // random returns the generator of one stream and item of a seed.
@@ -36,14 +50,57 @@ var words = [...]string{
 }
 
 // prose returns text of exactly that many tokens' length.
-func prose(r *rand.Rand, tokens int) string {
-	size := tokens * tokenBytes
+func prose(r *rand.Rand, tokens int) string { return proseOf(r, tokens*tokenBytes) }
+
+// proseOf returns text of exactly that many bytes.
+func proseOf(r *rand.Rand, size int) string {
 	text := make([]byte, 0, size+16)
 	for len(text) < size {
 		text = append(text, words[r.IntN(len(words))]...)
 		text = append(text, ' ')
 	}
 	return string(text[:size])
+}
+
+// maxShelf bounds the texts that a shelf keeps, in bytes.
+const maxShelf = 64 << 20
+
+// shelf keeps the texts that many requests quote, if there is room for all of them; else each is made anew each time.
+type shelf struct {
+	seed, stream uint64
+	tokens       int
+	kept         []string
+}
+
+func newShelf(seed, stream uint64, texts, tokens int) *shelf {
+	s := &shelf{seed: seed, stream: stream, tokens: tokens}
+	if texts*tokens*tokenBytes <= maxShelf {
+		s.kept = make([]string, texts)
+	}
+	return s
+}
+
+func (s *shelf) text(item int) string {
+	if s.kept == nil {
+		return prose(random(s.seed, s.stream, item), s.tokens)
+	}
+	if s.kept[item] == "" {
+		s.kept[item] = prose(random(s.seed, s.stream, item), s.tokens)
+	}
+	return s.kept[item]
+}
+
+// zipf draws from 0 to n-1, item i with a probability in proportion to 1/(i+1)^s. The standard library's needs an s above 1.
+func zipf(r *rand.Rand, n int, s float64) func() int {
+	sums := make([]float64, n)
+	total := 0.0
+	for i := range sums {
+		total += math.Pow(float64(i+1), -s)
+		sums[i] = total
+	}
+	return func() int {
+		return min(sort.SearchFloat64s(sums, r.Float64()*total), n-1)
+	}
 }
 
 // clock gives one time of arrival after another.
@@ -79,11 +136,9 @@ type streamOptions struct {
 	IncludeUsage bool `json:"include_usage"`
 }
 
-// body is a streamed chat request that asks for its usage, without which nobody learns of cached tokens.
-func (s Shape) body(messages []message) []byte {
-	b, err := json.Marshal(chat{s.Model, messages, s.AnswerTokens, true, streamOptions{IncludeUsage: true}})
-	if err != nil {
-		panic("workload: " + err.Error()) // only a type that JSON cannot express
-	}
-	return b
+// chat is a streamed request that asks for its usage, without which nobody learns of cached tokens.
+func (s Shape) chat(messages []message) chat {
+	return chat{s.Model, messages, s.AnswerTokens, true, streamOptions{IncludeUsage: true}}
 }
+
+func (s Shape) body(messages []message) []byte { return marshal(s.chat(messages)) }

@@ -49,50 +49,39 @@ type Shape struct {
 	AnswerTokens int
 }
 
-// Merge plays several workloads at once: their requests in order of time, those of an earlier argument first where times are
-// equal. Each of them must be in order of time itself.
-func Merge(workloads ...iter.Seq[Request]) iter.Seq[Request] {
+// Limit gives only the first n requests of w.
+func Limit(w Workload, n int) Workload { return &limited{w, max(n, 0)} }
+
+type limited struct {
+	Workload
+	most int
+}
+
+func (w *limited) Requests() iter.Seq[Request] {
 	return func(yield func(Request) bool) {
-		var sources []*source
-		for _, w := range workloads {
-			s := &source{}
-			s.next, s.stop = iter.Pull(w)
-			defer s.stop()
-			if s.advance() {
-				sources = append(sources, s)
-			}
+		left := w.most
+		if left == 0 {
+			return
 		}
-		for len(sources) > 0 {
-			i := earliest(sources)
-			if !yield(sources[i].head) {
+		for r := range w.Workload.Requests() {
+			if left--; !yield(r) || left == 0 {
 				return
 			}
-			if !sources[i].advance() {
-				sources = append(sources[:i], sources[i+1:]...)
-			}
 		}
 	}
 }
 
-// source is one of the workloads of a Merge, and its next request.
-type source struct {
-	head Request
-	next func() (Request, bool)
-	stop func()
-}
-
-// advance reports whether there is another request.
-func (s *source) advance() (ok bool) {
-	s.head, ok = s.next()
-	return ok
-}
-
-func earliest(sources []*source) int {
-	first := 0
-	for i, s := range sources {
-		if s.head.At < sources[first].head.At {
-			first = i
-		}
+func (w *limited) Len() int {
+	if n, known := Len(w.Workload); known {
+		return min(n, w.most)
 	}
-	return first
+	return 0
+}
+
+// Len is the number of requests of w, if that is known before they are made.
+func Len(w Workload) (n int, known bool) {
+	if counted, ok := w.(interface{ Len() int }); ok {
+		n = counted.Len()
+	}
+	return n, n > 0
 }
