@@ -69,6 +69,11 @@ func (r fileReader) resolve(cfg *Config) {
 		}
 		cfg.Pools[name] = pool
 	}
+	for _, endpoint := range cfg.Endpoints {
+		if record := endpoint.Record; record != nil && record.File != "" {
+			record.File = r.locate(record.File)
+		}
+	}
 }
 
 // locate finds a path of the file: relative ones start at the file's directory.

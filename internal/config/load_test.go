@@ -246,3 +246,15 @@ func TestOverride(t *testing.T) {
 		t.Errorf("error is %v, want one about --listen", err)
 	}
 }
+
+func TestRecordStartsAtTheFile(t *testing.T) {
+	text := strings.Replace(minimal, "variants:", "record: {file: chat.jsonl}, variants:", 1)
+	cfg, err := Parse(filepath.Join("etc", "warmpath.yaml"), []byte(text), fakeEnv{}.lookUp, noFiles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Record{File: filepath.Join("etc", "chat.jsonl"), Sample: 1, MaxSize: 64 << 20, Keep: 4}
+	if diff := cmp.Diff(want, cfg.Endpoints["chat"].Record); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

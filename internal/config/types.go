@@ -148,6 +148,8 @@ type Endpoint struct {
 	Timeouts Timeouts `yaml:"timeouts"`
 	// Retry is how often a request whose answer has not begun is tried on another replica.
 	Retry Retry `yaml:"retry"`
+	// Record writes down when requests come and how their prompts overlap, but no text, for `warmpath tune`. See docs/recording.md.
+	Record *Record `yaml:"record"`
 	// Variants are the weighted parts of the endpoint. At least one.
 	Variants []Variant `yaml:"variants" required:"true"`
 }
@@ -168,6 +170,20 @@ type Retry struct {
 	MaxAttempts int `yaml:"max_attempts" default:"3" min:"1" max:"10"`
 	// Budget is the largest share of recent requests that may be retries, 0 to 1.
 	Budget float64 `yaml:"budget" default:"0.2" min:"0" max:"1"`
+}
+
+// Record is a file that `warmpath tune` and `warmpath simulate` read: of each request its time, sizes, token counts and one-way
+// hashes of its prompt's beginning.
+type Record struct {
+	// File is the path of the recording. A relative path starts at the directory of the configuration file. A file that is
+	// there already becomes FILE.1.
+	File string `yaml:"file" required:"true"`
+	// Sample is the share of the requests that is recorded, 0 to 1.
+	Sample float64 `yaml:"sample" default:"1" min:"0" max:"1"`
+	// MaxSize is the size at which a file is full: it becomes FILE.1, and a new one begins.
+	MaxSize Bytes `yaml:"max_size" default:"64MiB" min:"64KiB" max:"1TiB"`
+	// Keep is the number of full files that stay. The oldest goes first.
+	Keep int `yaml:"keep" default:"4" min:"0" max:"1000"`
 }
 
 // Variant is a weighted part of an endpoint: a pool and how to route in it.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"maps"
+	"path/filepath"
 	"slices"
 )
 
@@ -10,7 +11,7 @@ func (r *report) endpoints(cfg *Config) {
 	if len(cfg.Endpoints) == 0 {
 		r.errorf("endpoints", "there is no endpoint; add one with a variant that names a pool")
 	}
-	owner := map[string]string{}
+	owner, recordings := map[string]string{}, map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Endpoints)) {
 		e, path := cfg.Endpoints[name], join("endpoints", name)
 		if len(e.Models) == 0 && len(cfg.Endpoints) > 1 {
@@ -23,6 +24,7 @@ func (r *report) endpoints(cfg *Config) {
 		r.owned(e, name, path, owner)
 		r.timeouts(e.Timeouts, join(path, "timeouts"))
 		r.variants(e.Variants, cfg.Pools, join(path, "variants"))
+		r.record(e.Record, name, join(path, "record"), recordings)
 	}
 }
 
@@ -76,6 +78,24 @@ func (r *report) timeouts(t Timeouts, path string) {
 		r.errorf(first, "is longer than `total` (%v), which would always end the answer before; lower it or raise `total`",
 			r.written(total, t.Total))
 	}
+}
+
+// record checks that a recording has a file of its own, and notes it in owner.
+func (r *report) record(record *Record, endpoint, path string, owner map[string]string) {
+	if record == nil {
+		return
+	}
+	at := join(path, "file")
+	if record.File == "" {
+		r.errorf(at, "is missing; write the path of the file to record into")
+		return
+	}
+	file := filepath.Clean(record.File)
+	if other, taken := owner[file]; taken {
+		r.errorf(at, "endpoint %s records into the same file; give each its own", quoted(other))
+		return
+	}
+	owner[file] = endpoint
 }
 
 func (r *report) variants(variants []Variant, pools map[string]Pool, path string) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/health"
+	"github.com/warmpath/warmpath/internal/recording"
 	"github.com/warmpath/warmpath/internal/routing"
 )
 
@@ -53,6 +54,8 @@ type Endpoint struct {
 	MaxAttempts int
 	Budget      *Budget
 	Variants    []*Variant
+	// Recorder takes every ended request; nil = nothing is recorded.
+	Recorder *recording.Recorder
 }
 
 // Pick chooses a variant by weight among those that have a replica to offer, or among all if none has. draw is uniform in

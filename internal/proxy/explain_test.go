@@ -32,7 +32,7 @@ func TestExplainForetellsTheRequest(t *testing.T) {
 	if diff := cmp.Diff(want, e); diff != "" || len(e.Key) != 16 {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if g.inFlight() != 0 || len(g.access(t, 1)) != 1 {
+	if len(g.access(t, 1)) != 1 || g.inFlight() != 0 {
 		t.Error("explaining counted as a request")
 	}
 }

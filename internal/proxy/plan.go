@@ -13,6 +13,7 @@ import (
 	"github.com/warmpath/warmpath/internal/dialect"
 	"github.com/warmpath/warmpath/internal/endpoint"
 	"github.com/warmpath/warmpath/internal/prompt"
+	"github.com/warmpath/warmpath/internal/recording"
 	"github.com/warmpath/warmpath/internal/routing"
 )
 
@@ -31,6 +32,8 @@ type plan struct {
 
 	body    []byte // what the engine gets
 	decoded bool   // body is no longer in the client's Content-Encoding
+
+	encode func(dst []byte) []byte // appends the prompt's beginning for a recording, while the client's body is there; nil = not recorded
 }
 
 // planFor reads a request and decides everything but the replica. It changes nothing and is what explain shows.
@@ -58,7 +61,23 @@ func (p *Proxy) planFor(s *Settings, route dialect.Route, r *http.Request, raw [
 	if keyed, ok := made.variant.Strategy.(routing.Keyed); ok {
 		made.key(route.Window, &parsed, text, keyed.PrefixLength())
 	}
+	if made.endpoint.Recorder != nil {
+		made.encode = encoding(route.Window, parsed, text, made.hint)
+	}
 	return made, nil
+}
+
+// encoding gives what a recording hashes of a request: as much as the longest prefix window would.
+func encoding(w dialect.Window, parsed prompt.Body, text []byte, hint string) func(dst []byte) []byte {
+	return func(dst []byte) []byte {
+		switch w {
+		case dialect.TextWindow:
+			return parsed.AppendText(dst, recording.MaxCharacters, hint)
+		case dialect.ByteWindow:
+			return prompt.AppendBytes(dst, text, recording.MaxCharacters, hint)
+		}
+		return dst
+	}
 }
 
 // decode undoes a body's Content-Encoding for reading; the engine gets the body as the client sent it.

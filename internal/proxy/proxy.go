@@ -156,6 +156,9 @@ func loggable(err error) string {
 func (x *exchange) finish() {
 	x.rec.Total = x.Now().Sub(x.rec.Start)
 	x.rec.BytesIn = x.body.size()
+	if x.plan != nil {
+		x.plan.endpoint.Recorder.Take(&x.rec, x.plan.encode) // while the body is there
+	}
 	x.leaveBody()
 	x.body.release()
 	if x.rec.Outcome == "" {

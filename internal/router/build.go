@@ -31,8 +31,15 @@ func options(r config.Routing) routing.Options {
 	return routing.Options{PrefixLength: r.PrefixLength, ConcurrencyThreshold: r.ConcurrencyThreshold}
 }
 
+// parts are what the endpoints of a configuration are made of, beside the configuration itself.
+type parts struct {
+	pools      map[string]*pool
+	strategies strategies
+	recorders  recorders
+}
+
 // newSettings is what the data plane sees of a configuration. Endpoints keep the retry budget they had.
-func newSettings(cfg *config.Config, pools map[string]*pool, made strategies, before *proxy.Settings) *proxy.Settings {
+func newSettings(cfg *config.Config, made parts, before *proxy.Settings) *proxy.Settings {
 	budgets := map[string]*endpoint.Budget{}
 	if before != nil {
 		for _, e := range before.Table.Endpoints() {
@@ -46,14 +53,15 @@ func newSettings(cfg *config.Config, pools map[string]*pool, made strategies, be
 			Timeouts: endpoint.Timeouts{
 				FirstByte: time.Duration(c.Timeouts.FirstByte), Idle: time.Duration(c.Timeouts.Idle), Total: time.Duration(c.Timeouts.Total),
 			},
-			Budget: budgets[name],
+			Budget:   budgets[name],
+			Recorder: made.recorders.of(name),
 		}
 		if e.Budget == nil || e.Budget.Share() != c.Retry.Budget {
 			e.Budget = endpoint.NewBudget(c.Retry.Budget, time.Now)
 		}
 		for i, v := range c.Variants {
 			e.Variants = append(e.Variants, &endpoint.Variant{
-				Name: v.Name, Weight: v.Weight, Pool: pools[v.Pool].target, Strategy: made[name][i], Options: options(v.Routing),
+				Name: v.Name, Weight: v.Weight, Pool: made.pools[v.Pool].target, Strategy: made.strategies[name][i], Options: options(v.Routing),
 			})
 		}
 		endpoints = append(endpoints, e)

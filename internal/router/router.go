@@ -55,7 +55,9 @@ type Router struct {
 	cancel   context.CancelFunc
 	retiring sync.WaitGroup
 
-	mu     sync.Mutex   // held by a reload from its beginning to its end
+	mu        sync.Mutex // held by a reload from its beginning to its end
+	recorders recorders
+
 	state  sync.RWMutex // of what follows
 	config *config.Config
 	pools  map[string]*pool
@@ -140,6 +142,10 @@ func (r *Router) Apply(cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
+	recorders, err := r.newRecorders(cfg)
+	if err != nil {
+		return err
+	}
 	for _, w := range cfg.Warnings {
 		r.log.Warn("configuration", "warning", w.Error())
 	}
@@ -150,7 +156,9 @@ func (r *Router) Apply(cfg *config.Config) error {
 			next[name] = p
 		}
 	}
-	r.settings.Store(newSettings(cfg, next, strategies, r.settings.Load()))
+	r.settings.Store(newSettings(cfg, parts{next, strategies, recorders}, r.settings.Load()))
+	r.recorders.closeExcept(recorders)
+	r.recorders = recorders
 	before := r.pools
 	r.setPools(cfg, next)
 	for name, p := range before {
@@ -256,12 +264,13 @@ func (r *Router) notReady() []string {
 	return reasons
 }
 
-// Close stops looking for replicas and probing them. Requests that are still open go on.
+// Close stops looking for replicas and probing them, and ends the recordings. Requests that are still open go on, unrecorded.
 func (r *Router) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.cancel()
 	r.retiring.Wait()
+	r.recorders.closeExcept(nil)
 	for _, p := range r.pools {
 		p.close()
 	}

@@ -34,7 +34,7 @@ type Metrics struct {
 	decision, added, queue            *prometheus.HistogramVec
 	firstToken, interToken, total     *prometheus.HistogramVec
 	retries, ejections, reloads       *prometheus.CounterVec
-	discoveryErrors                   *prometheus.CounterVec
+	discoveryErrors, recordingDropped *prometheus.CounterVec
 	discoveryUp                       *prometheus.GaugeVec
 	lastReloadSuccess, lastReloadTime prometheus.Gauge
 
@@ -94,6 +94,7 @@ func (m *Metrics) declareEvents() {
 	m.lastReloadTime = m.gauge("config_last_reload_timestamp_seconds", "Unix time of the last reload of the configuration, whether it succeeded or not; of the start if there was none.").WithLabelValues()
 	m.discoveryErrors = m.counter("discovery_errors_total", "Failed look-ups of a pool's replicas; the last set found stays in use.", "pool")
 	m.discoveryUp = m.gauge("discovery_up", "1 if the last look-up of a pool's replicas succeeded, 0 if it failed.", "pool")
+	m.recordingDropped = m.counter("recording_dropped_total", "Requests that an endpoint's recording missed because its file was slow or could not be written. They were served as usual.", "endpoint")
 
 	m.reloads.WithLabelValues("success")
 	m.reloads.WithLabelValues("failure")
@@ -148,6 +149,11 @@ func (m *Metrics) Reload(ok bool, at time.Time) {
 	m.reloads.WithLabelValues(result).Inc()
 	m.lastReloadSuccess.Set(success)
 	m.lastReloadTime.Set(float64(at.UnixMilli()) / 1e3)
+}
+
+// RecordingDropped gives the function that counts one request missed by an endpoint's recording. From the start it is shown as 0.
+func (m *Metrics) RecordingDropped(endpoint string) func() {
+	return m.recordingDropped.WithLabelValues(valid(endpoint)).Inc
 }
 
 // Discovery records one look-up of a pool's replicas.

@@ -45,6 +45,7 @@ func sample(t *testing.T) *Metrics {
 	m.Ejected("p", "a:1", "refused")
 	m.Reload(true, time.Unix(100, 0))
 	m.Discovery("p", false)
+	m.RecordingDropped("chat")()
 	m.Watch(func() map[string][]fleet.Status {
 		return map[string][]fleet.Status{"p": {{Replica: "a:1", State: fleet.Ready}}}
 	})
