@@ -267,7 +267,7 @@ func parseText(raw []byte, _ int) (row, error) {
 		return row{}, err
 	}
 	if in.Input == "" {
-		return row{}, errors.New("input: is empty; a prompt has text")
+		in.Input = "\n" // such rows are recorded, but engines refuse a prompt without text
 	}
 	outputTokens := max(1, tokensOf(in.Output))
 	return row{
