@@ -1,0 +1,97 @@
+// Package simulate plays a workload in virtual time against emulated engines, routed by the strategies that serve real traffic.
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/bench"
+	"github.com/warmpath/warmpath/internal/emulator"
+	"github.com/warmpath/warmpath/internal/workload"
+)
+
+// Options describe a fleet and its routers. The zero value of a field selects its default, where it has one.
+type Options struct {
+	Replicas    int           // engines at the start, 1 or more
+	CacheTokens int           // what the cache of each holds, 1 or more; rounded down to whole blocks, but never to none
+	Cost        emulator.Cost // how fast each is; default emulator.Cost70B
+	Slots       int           // requests that one runs at once; default 128
+	Budget      int           // tokens that one computes in a step; default 4096
+
+	Routers   int           // processes that share the fleet and know nothing of each other; default 1
+	Strategy  Strategy      // of every router
+	SlowStart time.Duration // in which a replica that joins or returns takes a growing share of cold work; 0 = none
+	Incidents []Incident    // what happens to the fleet, in any order
+
+	Objective time.Duration // TTFT that counts as good; 0 = nobody asks
+
+	Seed uint64 // of the routers' chance, and of who gets which request
+	// Ended is called after each request; nil = nobody is told.
+	Ended func()
+}
+
+// BlockTokens is the size of a cache block where the workload has text and no blocks of its own: vLLM's default.
+const BlockTokens = 16
+
+// Run plays w to its end and gives what clients would have measured. Equal arguments give equal results. Of the workload it
+// holds what is in flight and no more.
+//
+// The error is about the options or the workload, or says that ctx ended first. Requests that fail are part of the result.
+func Run(ctx context.Context, w workload.Workload, o Options) (*bench.Run, error) {
+	run, err := run(ctx, w, o)
+	if err != nil {
+		return nil, fmt.Errorf("simulate: %w", err)
+	}
+	return run, nil
+}
+
+func run(ctx context.Context, w workload.Workload, o Options) (*bench.Run, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	s, err := newSimulation(&o)
+	if err != nil {
+		return nil, err
+	}
+	next, stop := iter.Pull(w.Requests())
+	defer stop()
+	if err := s.play(ctx, next); err != nil {
+		return nil, err
+	}
+	if err := w.Err(); err != nil {
+		return nil, err
+	}
+	return s.result(), nil
+}
+
+// complete fills in the defaults that are not the emulator's.
+func (o *Options) complete() error {
+	if o.Routers == 0 {
+		o.Routers = 1
+	}
+	if o.Cost == (emulator.Cost{}) {
+		o.Cost = emulator.Cost70B
+	}
+	switch {
+	case o.Replicas < 1:
+		return errors.New("replicas: there must be at least one")
+	case o.Routers < 1:
+		return errors.New("routers: there must be at least one")
+	case o.CacheTokens < 1:
+		return errors.New("cache tokens: a cache must hold at least one")
+	case o.SlowStart < 0 || o.Objective < 0:
+		return errors.New("slow start and objective: they must not be negative")
+	}
+	return nil
+}
+
+// engine is the configuration of one replica whose blocks have that many tokens.
+func (o *Options) engine(blockTokens int) emulator.Config {
+	return emulator.Config{
+		BlockSize: blockTokens, Blocks: max(1, o.CacheTokens/blockTokens),
+		Budget: o.Budget, MaxRunning: o.Slots, Cost: o.Cost,
+	}
+}

@@ -1,0 +1,189 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/bench"
+	"github.com/warmpath/warmpath/internal/emulator"
+	"github.com/warmpath/warmpath/internal/workload"
+)
+
+// simulation is one run: a state machine that the agenda leads from moment to moment.
+type simulation struct {
+	o           *Options
+	blockTokens int // of the workload; 0 before its first request
+	random      *rand.Rand
+	agenda      agenda
+	changes     []change // what the incidents come to
+	replicas    []*replica
+	routers     []*router
+	tally       *bench.Tally
+	events      []emulator.Event // reused
+}
+
+// streamRouting keeps the chance of routing apart from that of a workload with the same seed.
+const streamRouting = 0x726f757465
+
+func newSimulation(o *Options) (*simulation, error) {
+	s := &simulation{o: o, random: rand.New(rand.NewPCG(o.Seed, streamRouting)), tally: bench.NewTally(o.Objective)}
+	var err error
+	if s.changes, err = schedule(o.Incidents, o.Replicas); err != nil {
+		return nil, err
+	}
+	for i, c := range s.changes {
+		s.agenda.add(moment{at: c.at, kind: fleetChange, index: i})
+	}
+	for range o.Routers {
+		r, err := newRouter(o)
+		if err != nil {
+			return nil, err
+		}
+		s.routers = append(s.routers, r)
+	}
+	return s, nil
+}
+
+// play goes from moment to moment until nothing is in flight and nothing arrives any more.
+func (s *simulation) play(ctx context.Context, next func() (workload.Request, bool)) error {
+	request, more := next()
+	if !more {
+		return nil
+	}
+	if err := s.build(&request); err != nil {
+		return err
+	}
+	s.agenda.add(moment{at: request.At, kind: arrival})
+	for m, ok := s.agenda.next(); ok; m, ok = s.agenda.next() {
+		switch m.kind {
+		case fleetChange:
+			if err := s.apply(s.changes[m.index], m.at); err != nil {
+				return err
+			}
+		case stepEnd:
+			s.step(s.replicas[m.index], m)
+		case arrival:
+			if ctx.Err() != nil {
+				return fmt.Errorf("ended before the workload did: %w", context.Cause(ctx))
+			}
+			if err := s.arrive(&request, m.at); err != nil {
+				return err
+			}
+			if request, more = next(); more {
+				s.agenda.add(moment{at: max(request.At, m.at), kind: arrival})
+			}
+		}
+	}
+	return nil
+}
+
+// build makes the fleet as it is at the start, with blocks of the size that the workload's first request has.
+func (s *simulation) build(first *workload.Request) error {
+	s.blockTokens = BlockTokens
+	if first.Blocks != nil {
+		s.blockTokens = first.BlockTokens
+	}
+	for range s.o.Replicas {
+		s.replicas = append(s.replicas, newReplica(len(s.replicas)))
+		if err := s.boot(s.replicas[len(s.replicas)-1]); err != nil {
+			return err
+		}
+	}
+	for _, r := range s.routers {
+		r.learn(s.replicas)
+	}
+	return nil
+}
+
+// boot starts a replica's engine, cold.
+func (s *simulation) boot(r *replica) error {
+	core, err := emulator.NewCore(s.o.engine(s.blockTokens))
+	if err != nil {
+		return err
+	}
+	r.start(core, s.o.Cost)
+	return nil
+}
+
+// arrive hands a request of the workload to one of the routers.
+func (s *simulation) arrive(request *workload.Request, now time.Duration) error {
+	if request.Blocks != nil && request.BlockTokens != s.blockTokens {
+		return fmt.Errorf("workload: it has blocks of %d tokens and of %d; simulate them apart", s.blockTokens, request.BlockTokens)
+	}
+	x := newExchange(request, s.blockTokens)
+	x.router = s.routers[0]
+	if len(s.routers) > 1 {
+		x.router = s.routers[s.random.IntN(len(s.routers))]
+	}
+	x.query.Random = s.random.Uint64()
+	x.query.Key, x.query.HasKey = x.router.key(request)
+	if len(x.sequences) == 0 {
+		s.end(x, failedInvalid, now)
+		return nil
+	}
+	s.dispatch(x, now)
+	return nil
+}
+
+// dispatch sends an exchange to one replica after another until one takes it, as the proxy does.
+func (s *simulation) dispatch(x *exchange, now time.Duration) {
+	for len(x.query.Tried) < maxAttempts && x.router.acquire(x, now) {
+		if x.replica.core == nil {
+			x.abandon()
+			continue
+		}
+		if !x.replica.submit(x) {
+			s.end(x, failedInvalid, now)
+			return
+		}
+		s.begin(x.replica, now)
+		return
+	}
+	if len(x.query.Tried) == 0 {
+		s.end(x, failedNoReplica, now)
+		return
+	}
+	s.end(x, failedEverywhere, now)
+}
+
+// begin starts a replica's next step if it has something to compute and is not at it already.
+func (s *simulation) begin(r *replica, now time.Duration) {
+	if r.stepping {
+		return
+	}
+	end, busy := r.core.Begin(now)
+	if r.stepping = busy; busy {
+		s.agenda.add(moment{at: end, kind: stepEnd, index: r.index, life: r.life})
+	}
+}
+
+// step ends a replica's step: sequences advance, finished ones leave, and the next step begins.
+func (s *simulation) step(r *replica, m moment) {
+	if m.life != r.life {
+		return
+	}
+	r.stepping = false
+	s.events = r.core.Finish(s.events[:0])
+	for _, event := range s.events {
+		x := event.Request.Data.(*exchange)
+		x.advance(event.Generated, m.at)
+		if event.Finished {
+			if x.open--; x.open == 0 {
+				s.end(x, answered, m.at)
+			}
+		}
+	}
+	clear(s.events)
+	s.begin(r, m.at)
+}
+
+// end closes an exchange for good.
+func (s *simulation) end(x *exchange, failure string, now time.Duration) {
+	s.tally.Add(x.outcome(failure, now))
+	x.release()
+	if s.o.Ended != nil {
+		s.o.Ended()
+	}
+}
