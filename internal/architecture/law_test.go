@@ -12,7 +12,7 @@ import (
 var serving = []string{"internal/router", "internal/proxy"}
 
 // laboratory are the packages that imitate, load or model a fleet. They must never add to what a production process runs.
-var laboratory = []string{"internal/emulator", "internal/simulate", "internal/bench", "internal/tune", "internal/workload", "internal/demo"}
+var laboratory = []string{"internal/emulator", "internal/simulate", "internal/bench", "internal/report", "internal/tune", "internal/workload", "internal/demo"}
 
 // laws are the import rules of docs/ARCHITECTURE.md.
 var laws = []law{
