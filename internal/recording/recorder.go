@@ -82,6 +82,7 @@ func (r *Recorder) Take(rec *telemetry.Request, encode func(dst []byte) []byte) 
 	e := r.entries.Get().(*entry)
 	e.start, e.encoded = rec.Start, encode(e.encoded[:0])
 	e.row = Row{BytesIn: rec.BytesIn, BytesOut: rec.BytesOut, Chain: e.row.Chain[:0]}
+	e.row.OutputTokens = rec.Chunks // of a stream without usage: an engine sends about one token a chunk
 	if rec.HasUsage {
 		e.row.PromptTokens, e.row.CachedTokens, e.row.OutputTokens = rec.PromptTokens, rec.CachedTokens, rec.OutputTokens
 	}

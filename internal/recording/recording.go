@@ -32,9 +32,9 @@ type Row struct {
 	At           float64 `json:"at_ms"`         // arrival, from Header.Started; below 0 if it was before that
 	BytesIn      int64   `json:"bytes_in"`      // of the request's body
 	BytesOut     int64   `json:"bytes_out"`     // of the answer's
-	PromptTokens int64   `json:"prompt_tokens"` // the token counts are the engine's; 0 = it reported none
-	CachedTokens int64   `json:"cached_tokens"`
-	OutputTokens int64   `json:"output_tokens"`
+	PromptTokens int64   `json:"prompt_tokens"` // as the engine reported; 0 = it did not
+	CachedTokens int64   `json:"cached_tokens"` // the same
+	OutputTokens int64   `json:"output_tokens"` // the same, or the chunks of its stream; 0 = neither is known
 	Characters   int     `json:"characters"` // of the prompt, as far as the chain covers it: MaxCharacters at most
 	Chain        []byte  `json:"chain"`      // 8 bytes a link, little-endian
 }
