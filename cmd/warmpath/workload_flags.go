@@ -13,6 +13,7 @@ import (
 // workloadFlags say which requests a command plays: those of a trace, or those of a generator.
 type workloadFlags struct {
 	trace, spec string
+	recording   string
 	blockTokens int
 	rate        float64
 	limit       int
@@ -27,6 +28,7 @@ func (f *workloadFlags) register(c *cobra.Command) {
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.trace, "trace", "", "play the requests of `FILE`, JSON lines, plain or gzip: block ids as Mooncake's, or request bodies")
+	flags.StringVar(&f.recording, "recording", "", "play the requests of `FILE`, which `record` in the configuration wrote")
 	flags.StringVar(&f.spec, "workload", "", "play generated requests, `NAME[:option=value,...]`: "+strings.Join(names, ", "))
 	flags.IntVar(&f.blockTokens, "block-tokens", 512, "tokens in a block of the trace's hash_ids")
 	flags.Float64Var(&f.rate, "rate", 0, "mean requests a second, a Poisson process, instead of the trace's own times")
@@ -50,12 +52,16 @@ func (f *workloadFlags) open() (workload.Workload, error) {
 
 func (f *workloadFlags) source() (workload.Workload, error) {
 	switch {
-	case f.trace != "" && f.spec != "":
-		return nil, errors.New("--trace and --workload both say what to play; name one of them")
+	case f.trace != "" && f.spec != "", f.recording != "" && f.trace+f.spec != "":
+		return nil, errors.New("--trace, --recording and --workload all say what to play; name one of them")
+	case f.recording != "" && f.rate != 0:
+		return nil, errors.New("--rate is for traces; a recording has its own times")
+	case f.recording != "":
+		return workload.OpenRecording(f.recording)
 	case f.trace != "":
 		return workload.OpenTrace(f.trace, workload.TraceOptions{BlockTokens: f.blockTokens, Rate: f.rate, Seed: f.seed})
 	case f.spec == "":
-		return nil, errors.New("no requests to play; name --trace FILE or --workload NAME, such as --workload rag")
+		return nil, errors.New("no requests to play; name --trace FILE, --recording FILE or --workload NAME, such as --workload rag")
 	case f.rate != 0:
 		return nil, fmt.Errorf("--rate is for traces; write --workload %s:rate=%g", f.spec, f.rate)
 	}
