@@ -5,15 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
-	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/warmpath/warmpath/internal/bench"
 	"github.com/warmpath/warmpath/internal/demo"
@@ -57,7 +51,7 @@ func (c *demoCommand) run(ctx context.Context) error {
 		talk = c.stderr
 	}
 	introduce(talk, d, &c.scenario)
-	bar := newDemoProgress(c.stderr, c.scenario.Len()*len(c.scenario.Strategies))
+	bar := newProgress(c.stderr, c.scenario.Len()*len(c.scenario.Strategies))
 	report, err := d.Play(ctx, bar.ended)
 	bar.clear()
 	switch {
@@ -98,11 +92,7 @@ func (c *demoCommand) print(r *bench.Report) error {
 		demo.WriteTable(c.stdout, r)
 		return nil
 	}
-	if err := json.MarshalWrite(c.stdout, r, json.Deterministic(true), jsontext.WithIndent("  ")); err != nil {
-		return fmt.Errorf("demo: %w", err)
-	}
-	fmt.Fprintln(c.stdout)
-	return nil
+	return writeJSON(c.stdout, r)
 }
 
 // failures is an error if a request was not answered whole.
@@ -116,30 +106,4 @@ func failures(r *bench.Report) error {
 		return fmt.Errorf("demo: %d of %d requests failed; if the machine is busy, try again when it is not", failed, requests)
 	}
 	return nil
-}
-
-// demoProgress is a progress line, if there is a terminal to show it.
-type demoProgress struct{ bar *progressbar.ProgressBar }
-
-func newDemoProgress(w io.Writer, requests int) demoProgress {
-	file, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return demoProgress{}
-	}
-	return demoProgress{progressbar.NewOptions(requests,
-		progressbar.OptionSetWriter(file), progressbar.OptionShowCount(), progressbar.OptionSetWidth(30),
-		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))}
-}
-
-func (p demoProgress) ended(strategy string) {
-	if p.bar != nil {
-		p.bar.Describe(fmt.Sprintf("%-26s", strategy))
-		_ = p.bar.Add(1) // a bar that cannot be drawn is no reason to stop
-	}
-}
-
-func (p demoProgress) clear() {
-	if p.bar != nil {
-		_ = p.bar.Clear()
-	}
 }

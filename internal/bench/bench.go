@@ -23,8 +23,6 @@ type Options struct {
 	Transport http.RoundTripper
 	// Header is added to every request, such as credentials; nil = nothing is.
 	Header http.Header
-	// Model is put into bodies that name no model; empty = they stay as they are.
-	Model string
 
 	// Speed is how many times faster than the workload says its requests arrive; 0 means 1. Unlike TimeScale it changes the load.
 	Speed float64
@@ -137,7 +135,6 @@ func (p *player) openLoop(ctx context.Context, requests iter.Seq[workload.Reques
 	n := 0
 	for r := range requests {
 		at := time.Duration(float64(r.At) / p.o.Speed)
-		r.Body = withModel(r.Body, p.o.Model)
 		intended := p.begin.Add(time.Duration(float64(at) / p.o.TimeScale))
 		if !waitUntil(ctx, intended) {
 			return
@@ -162,7 +159,6 @@ func (p *player) closedLoop(ctx context.Context, requests iter.Seq[workload.Requ
 	}
 	n := 0
 	for r := range requests {
-		r.Body = withModel(r.Body, p.o.Model)
 		number := n
 		n++
 		play := func() {
