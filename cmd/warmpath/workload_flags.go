@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +17,7 @@ type workloadFlags struct {
 	recording   string
 	blockTokens int
 	rate        float64
+	spread      time.Duration
 	limit       int
 	seed        uint64
 }
@@ -32,6 +34,7 @@ func (f *workloadFlags) register(c *cobra.Command) {
 	flags.StringVar(&f.spec, "workload", "", "play generated requests, `NAME[:option=value,...]`: "+strings.Join(names, ", "))
 	flags.IntVar(&f.blockTokens, "block-tokens", 512, "tokens in a block of the trace's hash_ids")
 	flags.Float64Var(&f.rate, "rate", 0, "mean requests a second, a Poisson process, instead of the trace's own times")
+	flags.DurationVar(&f.spread, "spread", 0, "spread requests of one time over that long: the step in which the trace's times are written, 3s for Mooncake's")
 	flags.IntVar(&f.limit, "limit", 0, "play only that many requests; 0 = all")
 	flags.Uint64Var(&f.seed, "seed", 1, "selects everything random; equal seeds give equal results")
 }
@@ -42,10 +45,15 @@ func (f *workloadFlags) open() (workload.Workload, error) {
 	switch {
 	case err != nil:
 		return nil, usageError{err}
+	case f.spread < 0:
+		return nil, usageError{fmt.Errorf("spread: %v is out of range; use 0 or more", f.spread)}
 	case f.limit < 0:
 		return nil, usageError{fmt.Errorf("limit: %d is out of range; use 0 or more", f.limit)}
 	case f.limit > 0:
-		return workload.Limit(w, f.limit), nil
+		w = workload.Limit(w, f.limit)
+	}
+	if f.spread > 0 {
+		w = workload.Spread(w, f.spread, f.seed)
 	}
 	return w, nil
 }

@@ -34,6 +34,7 @@ const (
 	streamTask
 	streamStep
 	streamResult
+	streamSpread
 )
 
 // random returns the generator of one stream and item of a seed.
