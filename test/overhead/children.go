@@ -130,5 +130,5 @@ func listenAndServe(h http.Handler) error {
 		return err
 	}
 	fmt.Printf("http://%s\n", l.Addr())
-	return (&http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}).Serve(l)
+	return (&http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 90 * time.Second}).Serve(l) // as Warmpath's own
 }
