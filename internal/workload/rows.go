@@ -56,11 +56,22 @@ func decode(raw []byte, into any) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &wrong) && wrong.JSONPointer != "":
-		return fmt.Errorf("%s: a JSON %s is not expected here, or out of range", strings.TrimPrefix(string(wrong.JSONPointer), "/"), wrong.JSONKind)
+		return fmt.Errorf("%s: a JSON %s is not expected here, or out of range", strings.TrimPrefix(string(wrong.JSONPointer), "/"), kind(wrong.JSONKind))
 	case errors.As(err, &wrong):
-		return fmt.Errorf("a JSON %s, not an object", wrong.JSONKind)
+		return fmt.Errorf("a JSON %s, not an object", kind(wrong.JSONKind))
 	}
 	return fmt.Errorf("not valid JSON: %w", err)
+}
+
+// kind is the word for a kind of JSON value.
+func kind(k jsontext.Kind) string {
+	switch k {
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	}
+	return k.String()
 }
 
 // blocksRow is a row of a trace without text.
