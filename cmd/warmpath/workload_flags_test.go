@@ -45,7 +45,7 @@ func TestWorkloadFlags(t *testing.T) {
 		{[]string{"--workload", "rag:requests=5", "--limit", "3"}, 3},
 		{[]string{"--trace", trace, "--block-tokens", "16"}, 3},
 		{[]string{"--trace", trace, "--block-tokens", "16", "--limit", "2", "--rate", "10"}, 2},
-		{[]string{"--trace", trace, "--limit", "2", "--spread", "3s"}, 2},
+		{[]string{"--trace", trace, "--block-tokens", "16", "--limit", "2", "--spread", "3s"}, 2},
 	}
 	for _, test := range tests {
 		w, err := openWorkload(t, test.args...)
