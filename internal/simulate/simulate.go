@@ -2,6 +2,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,8 @@ func Run(ctx context.Context, w workload.Workload, o Options) (*bench.Run, error
 }
 
 func run(ctx context.Context, w workload.Workload, o Options) (*bench.Run, error) {
-	if err := o.complete(); err != nil {
+	o = o.withDefaults()
+	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	s, err := newSimulation(&o)
@@ -67,25 +69,30 @@ func run(ctx context.Context, w workload.Workload, o Options) (*bench.Run, error
 	return s.result(), nil
 }
 
-// complete fills in the defaults that are not the emulator's.
-func (o *Options) complete() error {
-	if o.Routers == 0 {
-		o.Routers = 1
-	}
-	if o.Cost == (emulator.Cost{}) {
-		o.Cost = emulator.Cost70B
-	}
+// withDefaults fills in the defaults that are not the emulator's.
+func (o Options) withDefaults() Options {
+	o.Routers = cmp.Or(o.Routers, 1)
+	o.Cost = cmp.Or(o.Cost, emulator.Cost70B)
+	return o
+}
+
+// Validate says what is out of range, the strategy aside: Run would say the same.
+func (o Options) Validate() error {
 	switch {
 	case o.Replicas < 1:
-		return errors.New("replicas: there must be at least one")
-	case o.Routers < 1:
-		return errors.New("routers: there must be at least one")
+		return fmt.Errorf("replicas: %d is out of range; use 1 or more", o.Replicas)
+	case o.Routers < 0:
+		return fmt.Errorf("routers: %d is out of range; use 1 or more", o.Routers)
 	case o.CacheTokens < 1:
-		return errors.New("cache tokens: a cache must hold at least one")
+		return fmt.Errorf("cache tokens: %d is out of range; use 1 or more", o.CacheTokens)
 	case o.SlowStart < 0 || o.Objective < 0:
-		return errors.New("slow start and objective: they must not be negative")
+		return errors.New("slow start and objective: must not be negative")
 	}
-	return nil
+	if _, err := emulator.NewCore(o.engine(BlockTokens)); err != nil {
+		return err
+	}
+	_, err := schedule(o.Incidents, o.Replicas)
+	return err
 }
 
 // engine is the configuration of one replica whose blocks have that many tokens.

@@ -222,9 +222,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	}}
 	ended := 0
 	o.Ended = func() { ended++ }
-	if err := o.complete(); err != nil {
-		t.Fatal(err)
-	}
+	o = o.withDefaults()
 	s, err := newSimulation(&o)
 	if err != nil {
 		t.Fatal(err)
