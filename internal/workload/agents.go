@@ -15,7 +15,7 @@ type Agents struct {
 	ToolTokens   int // length of a tool's description
 	SystemTokens int // length of a system prompt
 	Sessions     int // held side by side
-	Waves        int // how often all of them end and as many others begin; 0 = 1
+	Waves        int // how many follow each other in each place; 0 = 1
 	Turns        int // requests of each session
 	TaskTokens   int // length of a task
 	ResultTokens int // length of what a tool answers
@@ -32,15 +32,11 @@ func (w Agents) Requests() iter.Seq[Request] {
 		for i := range kinds {
 			kinds[i] = w.agent(i)
 		}
-		for round := range max(1, w.Waves) * w.Turns {
-			wave, turn := round/w.Turns, round%w.Turns
-			for place := range w.Sessions {
-				session := wave*w.Sessions + place
-				r := w.request(kinds[session%w.Kinds], session, turn)
-				r.At = next()
-				if !yield(r) {
-					return
-				}
+		for session, turn := range takeTurns(w.Sessions, w.Waves, w.Turns) {
+			r := w.request(kinds[session%w.Kinds], session, turn)
+			r.At = next()
+			if !yield(r) {
+				return
 			}
 		}
 	}

@@ -14,30 +14,44 @@ import (
 type MultiTurn struct {
 	Shape
 	Conversations  int // how many are held side by side
-	Waves          int // how often all of them end and as many others begin; 0 = 1
+	Waves          int // how many follow each other in each place; 0 = 1
 	OpeningTokens  int // length of the first message
 	Turns          int // requests of each conversation
 	QuestionTokens int // length of the later messages
 }
 
 // Len is the number of requests.
-func (w MultiTurn) Len() int { return w.all() * w.Turns }
+func (w MultiTurn) Len() int { return w.Conversations * max(1, w.Waves) * w.Turns }
 
-func (w MultiTurn) all() int { return w.Conversations * max(1, w.Waves) }
-
-// Tokens is the length of all distinct text that a cache would have to hold, the last answers aside.
+// Tokens is the length of all distinct text that a cache would have to hold for one wave, the last answers aside.
 func (w MultiTurn) Tokens() int {
-	return w.all() * (w.OpeningTokens + (w.Turns-1)*(w.QuestionTokens+w.AnswerTokens))
+	return w.Conversations * (w.OpeningTokens + (w.Turns-1)*(w.QuestionTokens+w.AnswerTokens))
 }
 
 // Requests gives the requests in order of time.
 func (w MultiTurn) Requests() iter.Seq[Request] {
 	return func(yield func(Request) bool) {
 		next := arrivals(random(w.Seed, streamArrivalsMultiTurn, 0), w.Rate)
-		for round := range max(1, w.Waves) * w.Turns {
-			wave, turn := round/w.Turns, round%w.Turns
-			for place := range w.Conversations {
-				if !yield(w.request(next, wave*w.Conversations+place, turn)) {
+		for conversation, turn := range takeTurns(w.Conversations, w.Waves, w.Turns) {
+			if !yield(w.request(next, conversation, turn)) {
+				return
+			}
+		}
+	}
+}
+
+// takeTurns gives, one after the other, which conversation has its turn and which turn that is. With several waves they are
+// first met at different ages: else all would be short at one time and long at another, and the load would swing.
+func takeTurns(places, waves, turns int) iter.Seq2[int, int] {
+	waves = max(1, waves)
+	return func(yield func(int, int) bool) {
+		for round := range waves * turns {
+			for place := range places {
+				age := round
+				if waves > 1 {
+					age += place % turns
+				}
+				if !yield(age/turns*places+place, age%turns) {
 					return
 				}
 			}

@@ -11,15 +11,16 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
 )
 
 // small are specifications of all generators that are quick to make.
 var small = []struct{ spec, digest string }{
 	{"rag:documents=4,document=50,requests=10", "4b0b7791552db2e0"},
 	{"rag:documents=4,document=50,requests=10,zipf=1.1", "ee38b04a5c466141"},
-	{"multi-turn:conversations=3,opening=50,turns=2,requests=13", "a3e41a81dab589e7"},
+	{"multi-turn:conversations=3,opening=50,turns=2,requests=13", "d7f706ab73bf3d3b"},
 	{"hot:prefix=50,question=10,requests=10", "0a858e92fd22da68"},
-	{"agents:kinds=2,tools=2,tool=10,system=30,sessions=3,turns=2,requests=13", "4d23eab33467b26e"},
+	{"agents:kinds=2,tools=2,tool=10,system=30,sessions=3,turns=2,requests=13", "74abba48ce278b58"},
 	{"prefix-repetition:groups=4,prefix=50,requests=10", "11e6b887cfebd558"},
 	{"sagemaker:prefixes=4,prefix=50,requests=10", "390bd05a6ccb10c4"},
 	{"unrelated:prompt=50,requests=10", "354da0aa93c8b987"},
@@ -159,25 +160,25 @@ func TestAgentsShareToolsAndInstructions(t *testing.T) {
 			t.Fatal(err)
 		}
 		openings[string(in.Tools)+in.Messages[0].Content] = true
-		if want := 2 + before[r.Group]*2; len(in.Messages) != want {
-			t.Errorf("%s: %d messages, want %d", r.Group, len(in.Messages), want)
+		if had := before[r.Group]; had != 0 && len(in.Messages) != had+2 {
+			t.Errorf("%s: %d messages after %d", r.Group, len(in.Messages), had)
 		}
-		before[r.Group]++
+		before[r.Group] = len(in.Messages)
 	}
-	if len(openings) != 2 || len(before) != 8 {
-		t.Errorf("%d openings in %d sessions, want 2 in 8", len(openings), len(before))
+	if len(openings) != 2 || len(before) != 10 {
+		t.Errorf("%d openings in %d sessions, want 2 in 10", len(openings), len(before))
 	}
 }
 
+// At any time conversations of all ages are held, each from its beginning or from where it is met to its end.
 func TestEndedConversationsAreReplaced(t *testing.T) {
-	turns := map[string]int{}
-	for r := range parsed(t, "multi-turn:conversations=2,turns=3,requests=12,opening=5,question=5,output=5", 1).Requests() {
-		turns[r.Group]++
+	want := [][2]int{{0, 0}, {1, 1}, {2, 2}, {0, 1}, {1, 2}, {5, 0}, {0, 2}, {4, 0}, {5, 1}, {3, 0}, {4, 1}, {5, 2}, {3, 1}, {4, 2}, {8, 0}, {3, 2}, {7, 0}, {8, 1}}
+	var got [][2]int
+	for conversation, turn := range takeTurns(3, 2, 3) {
+		got = append(got, [2]int{conversation, turn})
 	}
-	for i := range 4 {
-		if group := fmt.Sprintf("conversation-%d", i); turns[group] != 3 {
-			t.Errorf("%s: %d turns, want 3", group, turns[group])
-		}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("conversation and turn (-want +got):\n%s", diff)
 	}
 }
 
