@@ -84,10 +84,10 @@ func (r *Report) Compare() {
 	for i := range r.Runs {
 		run := &r.Runs[i]
 		run.Ratios = &Ratios{
-			TTFTP50:               ratio(run.TTFT.P50, first.TTFT.P50),
-			TTFTP90:               ratio(run.TTFT.P90, first.TTFT.P90),
-			TTFTP99:               ratio(run.TTFT.P99, first.TTFT.P99),
-			E2EP50:                ratio(run.E2E.P50, first.E2E.P50),
+			TTFTP50:               timeRatio(run.TTFT.P50, first.TTFT.P50),
+			TTFTP90:               timeRatio(run.TTFT.P90, first.TTFT.P90),
+			TTFTP99:               timeRatio(run.TTFT.P99, first.TTFT.P99),
+			E2EP50:                timeRatio(run.E2E.P50, first.E2E.P50),
 			RequestsPerSecond:     ratio(run.RequestsPerSecond, first.RequestsPerSecond),
 			OutputTokensPerSecond: ratio(run.OutputTokensPerSecond, first.OutputTokensPerSecond),
 		}
@@ -97,7 +97,14 @@ func (r *Report) Compare() {
 	}
 }
 
-// ratio takes 0 for what was not measured, except that a measured rate may fall to 0.
+// timeRatio is for latencies, of which 0 was not measured.
+func timeRatio(a, b float64) *float64 {
+	if a == 0 {
+		return nil
+	}
+	return ratio(a, b)
+}
+
 func ratio(a, b float64) *float64 {
 	if b == 0 {
 		return nil
