@@ -47,7 +47,10 @@ func overTime(runs []bench.Run) Chart {
 		c.Note = "The median of the requests that were to start in each stretch of time."
 	}
 	for i := range runs {
-		p50 := Line{Name: runs[i].Label() + ", P50", Series: i}
+		p50 := Line{Name: runs[i].Label(), Series: i}
+		if both {
+			p50.Name += ", P50"
+		}
 		p90 := Line{Name: runs[i].Label() + ", P90", Series: i, Thin: true}
 		for _, w := range windows(runs[i].Samples) {
 			if len(w.ttft) >= fewest {
@@ -129,8 +132,11 @@ func quantile(sorted []float64, percent int) float64 {
 	return sorted[(len(sorted)*percent+99)/100-1]
 }
 
-// maxBars is how many replicas are drawn as bars; more are drawn as a line.
-const maxBars = 24
+// The most replicas and runs that are drawn as bars; more are drawn as lines.
+const (
+	maxBars      = 24
+	runsWithBars = 4
+)
 
 func perReplica(runs []bench.Run) Chart {
 	c := Chart{
@@ -142,7 +148,8 @@ func perReplica(runs []bench.Run) Chart {
 	for i := range runs {
 		most = max(most, len(runs[i].PerReplica))
 	}
-	if most > 0 && most <= maxBars {
+	asBars := most <= maxBars && len(runs) <= runsWithBars
+	if asBars {
 		for rank := range most {
 			c.Groups = append(c.Groups, strconv.Itoa(rank+1))
 		}
@@ -151,7 +158,7 @@ func perReplica(runs []bench.Run) Chart {
 		counts := ranked(runs[i].PerReplica)
 		switch {
 		case len(counts) == 0:
-		case most <= maxBars:
+		case asBars:
 			c.Bars = append(c.Bars, Bars{Name: runs[i].Label(), Series: i, Values: counts})
 		default:
 			line := Line{Name: runs[i].Label(), Series: i}

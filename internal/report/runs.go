@@ -138,7 +138,7 @@ func kinds(errors map[string]int) string {
 
 // spread lists how many requests each replica had, or of many the fewest and the most.
 func spread(replicas []bench.Replica) string {
-	const listed = 8
+	const listed = 4
 	if len(replicas) == 0 {
 		return "-"
 	}
