@@ -233,8 +233,11 @@ func (b *benchCommand) facts(name string) []report.Fact {
 		{Name: "workload", Value: name}, {Name: "seed", Value: strconv.FormatUint(b.workload.seed, 10)}, {Name: "load", Value: load},
 		{Name: "targets", Value: strings.Join(b.targets, ", ")},
 	}
-	if o.Warmup != (bench.Warmup{}) {
-		list = append(list, report.Fact{Name: "warm-up", Value: b.warmup + ", not counted"})
+	switch {
+	case o.Warmup.Requests > 0:
+		list = append(list, report.Fact{Name: "warm-up", Value: fmt.Sprintf("%d requests, not counted", o.Warmup.Requests)})
+	case o.Warmup.Time > 0:
+		list = append(list, report.Fact{Name: "warm-up", Value: fmt.Sprintf("%v, not counted", o.Warmup.Time)})
 	}
 	if o.TimeScale != 1 {
 		list = append(list, report.Fact{Name: "time scale", Value: fmt.Sprintf("%g; all times are the engines' own", o.TimeScale)})

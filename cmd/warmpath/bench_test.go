@@ -58,7 +58,7 @@ func TestBenchPrintsATable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"TTFT P50", "mine         30 ", "80.0 %", "mine: of 30 requests 0 failed and 3 were refused (http_429 3).", "mine          5000 ms   90.0 %"} {
+	for _, want := range []string{"TTFT ms P50", "mine         30 ", "80.0 %", "mine: of 30 requests 0 failed and 3 were refused (http_429 3).", "mine          5000 ms   90.0 %"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -113,9 +113,9 @@ func TestTextHoldsTheSameFigures(t *testing.T) {
 	if err := Of("", runs).WriteText(&out); err != nil {
 		t.Fatal(err)
 	}
-	const want = `run                    requests   failed   refused   TTFT P50   P90   P99   E2E P50    P90    P99   ITL P50   P99
-PREFIX_AWARE 4096/16        200        1         2        5.2   210   480       900   1000   1100        12    30
-http://b                      0        0         0          -     -     -         -      -      -         -     -
+	const want = `run                    requests   failed   refused   TTFT ms P50   P90   P99   E2E ms P50    P90    P99   ITL ms P50   P99
+PREFIX_AWARE 4096/16        200        1         2           5.2   210   480          900   1000   1100           12    30
+http://b                      0        0         0             -     -     -            -      -      -            -     -
 
 run                    hit rate   overflow   requests/s   output tokens/s   cached tokens   imbalance   requests per replica
 PREFIX_AWARE 4096/16     81.5 %      3.0 %        41.70            5210.0          650000        1.50                 150 50

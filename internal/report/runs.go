@@ -30,9 +30,9 @@ func Of(title string, runs []bench.Run) *Report {
 func latencies(runs []bench.Run) Table {
 	t := Table{
 		Title: "What clients saw", Columns: []string{
-			"run", "requests", "failed", "refused", "TTFT P50", "P90", "P99", "E2E P50", "P90", "P99", "ITL P50", "P99",
+			"run", "requests", "failed", "refused", "TTFT ms P50", "P90", "P99", "E2E ms P50", "P90", "P99", "ITL ms P50", "P99",
 		},
-		Note: "Milliseconds, of requests that were answered whole; failed and refused ones stand beside them. TTFT: from the intended start of a request to the first " +
+		Note: "Of requests that were answered whole; failed and refused ones stand beside them. TTFT: from the intended start of a request to the first " +
 			"generated content. E2E: to the end of the answer. ITL: between one piece of content and the next. Refused: answered with 429 or 503.",
 	}
 	for i := range runs {
