@@ -35,7 +35,7 @@ const defaultStrategies = "RANDOM,LEAST_OUTSTANDING_REQUESTS,PREFIX_AWARE:prefix
 func newSimulateCommand() *cobra.Command {
 	s := simulateCommand{incidents: map[simulate.IncidentKind]*[]string{}}
 	c := &cobra.Command{
-		Use:   "simulate (--trace FILE | --workload NAME) --replicas N --cache-tokens N",
+		Use:   "simulate (--trace FILE | --recording FILE | --workload NAME) --replicas N --cache-tokens N",
 		Short: "Compute what a fleet would do with a workload",
 		Long: `Simulate plays a workload in virtual time against emulated engines, once for each strategy. Routing is the real one: the
 same strategies, keys and in-flight counts that serve live traffic. An hour of traffic takes seconds, needs no GPU and no
