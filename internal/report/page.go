@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"strings"
 )
 
 //go:embed page.html
 var pageText string
 
-var page = template.Must(template.New("page").Parse(pageText))
+var page = template.Must(template.New("page").Funcs(template.FuncMap{"isBlock": isBlock}).Parse(pageText))
+
+// isBlock reports whether a text is laid out in lines.
+func isBlock(text string) bool { return strings.Contains(strings.TrimSpace(text), "\n") }
 
 // pageView is what page.html shows.
 type pageView struct {

@@ -11,10 +11,10 @@ import (
 // Report is what one command found out. Its parts appear in the order of the fields; empty ones are left out.
 type Report struct {
 	Title  string
-	Facts  []Fact  // what was measured, and how
-	Tables []Table // the figures
-	Notes  []string
-	Charts []Chart // only in HTML
+	Facts  []Fact   // what was measured, and how
+	Tables []Table  // the figures
+	Notes  []string // what a reader must know or take away; one of several lines is for pasting
+	Charts []Chart  // only in HTML
 }
 
 // Fact is one thing that the figures depend on, such as the workload or the seed.
@@ -85,6 +85,9 @@ func (r *Report) WriteText(w io.Writer) error {
 			fmt.Fprintln(w)
 		}
 		first = false
+		if r.Tables[i].Title != "" {
+			fmt.Fprintln(w, r.Tables[i].Title)
+		}
 		if err := r.Tables[i].writeText(w); err != nil {
 			return fmt.Errorf("report: %w", err)
 		}

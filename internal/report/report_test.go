@@ -46,6 +46,7 @@ func sample() *Report {
 	report := bench.Report{Runs: runs}
 	report.Compare()
 	r := Of("Benchmark", report.Runs)
+	r.Notes = append(r.Notes, "", "a: 1\nb: 2")
 	r.Facts = []Fact{{"workload", "rag:documents=64 & more"}, {"seed", "1"}}
 	r.Charts = append(r.Charts, Chart{
 		Title: "Cliffs", X: Axis{Label: "PrefixLength (characters)", Log: true, Ticks: []float64{1024, 4096, 16384, 65536}}, Y: Axis{Label: "hit rate (%)"},
@@ -67,12 +68,12 @@ func TestPageIsWholeAndSelfContained(t *testing.T) {
 		}
 	}
 	text := page.String()
-	for _, want := range []string{"<title>Benchmark</title>", "rag:documents=64 &amp; more", "prefix &lt;aware&gt;", "TTFT (ms)", "too short", "65\u00a0536", "http_429 99"} {
+	for _, want := range []string{"<title>Benchmark</title>", "rag:documents=64 &amp; more", "prefix &lt;aware&gt;", "TTFT (ms)", "too short", "65\u00a0536", "http_429 99", "<pre>a: 1\nb: 2</pre>"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in the page", want)
 		}
 	}
-	for _, never := range []string{"<script", "src=", "<link", "@import", "url(", "<aware>", "NaN", "<?xml"} {
+	for _, never := range []string{"<script", "src=", "<link", "@import", "url(", "<aware>", "NaN", "<?xml", `note"></p>`} {
 		if strings.Contains(text, never) {
 			t.Errorf("%q in the page", never)
 		}
@@ -113,10 +114,12 @@ func TestTextHoldsTheSameFigures(t *testing.T) {
 	if err := Of("", runs).WriteText(&out); err != nil {
 		t.Fatal(err)
 	}
-	const want = `run                    requests   failed   refused   TTFT ms P50   P90   P99   E2E ms P50    P90    P99   ITL ms P50   P99
+	const want = `What clients saw
+run                    requests   failed   refused   TTFT ms P50   P90   P99   E2E ms P50    P90    P99   ITL ms P50   P99
 PREFIX_AWARE 4096/16        200        1         2           5.2   210   480          900   1000   1100           12    30
 http://b                      0        0         0             -     -     -            -      -      -            -     -
 
+What the fleet did
 run                    hit rate   overflow   requests/s   output tokens/s   cached tokens   imbalance   requests per replica
 PREFIX_AWARE 4096/16     81.5 %      3.0 %        41.70            5210.0          650000        1.50                 150 50
 http://b                      -      0.0 %         0.00               0.0               0           -                      -
