@@ -32,7 +32,7 @@ func (f *workloadFlags) register(c *cobra.Command) {
 	flags.StringVar(&f.trace, "trace", "", "play the requests of `FILE`, JSON lines, plain or gzip: block ids as Mooncake's, or request bodies")
 	flags.StringVar(&f.recording, "recording", "", "play the requests of `FILE`, which `record` in the configuration wrote")
 	flags.StringVar(&f.spec, "workload", "", "play generated requests, `NAME[:option=value,...]`: "+strings.Join(names, ", "))
-	flags.IntVar(&f.blockTokens, "block-tokens", 512, "tokens in a block of the trace's hash_ids")
+	flags.IntVar(&f.blockTokens, "block-tokens", 0, "tokens in a block of the trace's hash_ids; 0 = 512, or 16 where they are Qwen-Bailian's")
 	flags.Float64Var(&f.rate, "rate", 0, "mean requests a second, a Poisson process, instead of the trace's own times")
 	flags.DurationVar(&f.spread, "spread", 0, "spread requests of one time over that long: the step in which the trace's times are written, 3s for Mooncake's")
 	flags.IntVar(&f.limit, "limit", 0, "play only that many requests; 0 = all")

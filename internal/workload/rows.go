@@ -36,8 +36,10 @@ func recognise(raw []byte, o TraceOptions) (parser, error) {
 	}
 	has := func(name string) bool { _, ok := members[name]; return ok }
 	switch {
+	case has("hash_ids") && has("parent_chat_id"):
+		return bailian.with(o.BlockTokens).parse, nil
 	case has("hash_ids"):
-		return func(raw []byte, line int) (row, error) { return parseBlocks(raw, line, o.BlockTokens) }, nil
+		return mooncake.with(o.BlockTokens).parse, nil
 	case has("body"):
 		return parseRecorded, nil
 	case has("input") && (has("output") || has("session_id")):
@@ -82,10 +84,28 @@ type blocksRow struct {
 	HashIDs      []uint64       `json:"hash_ids"`
 	Session      jsontext.Value `json:"session"`
 	SessionID    jsontext.Value `json:"session_id"`
-	ChatID       jsontext.Value `json:"chat_id"`
 }
 
-func parseBlocks(raw []byte, line, blockTokens int) (row, error) {
+// blockFormat is what the rows of a trace without text do not say themselves.
+type blockFormat struct {
+	unit        time.Duration // of timestamp
+	blockTokens int
+}
+
+var (
+	mooncake = blockFormat{time.Millisecond, 512}
+	bailian  = blockFormat{time.Second, 16}
+)
+
+// with sets the block size, unless it is 0.
+func (f blockFormat) with(blockTokens int) blockFormat {
+	if blockTokens != 0 {
+		f.blockTokens = blockTokens
+	}
+	return f
+}
+
+func (f blockFormat) parse(raw []byte, line int) (row, error) {
 	var in blocksRow
 	if err := decode(raw, &in); err != nil {
 		return row{}, err
@@ -96,21 +116,21 @@ func parseBlocks(raw []byte, line, blockTokens int) (row, error) {
 	if err := checkOutput(in.OutputLength); err != nil {
 		return row{}, err
 	}
-	whole := in.InputLength / blockTokens
-	switch rest := in.InputLength % blockTokens; {
+	whole := in.InputLength / f.blockTokens
+	switch rest := in.InputLength % f.blockTokens; {
 	case len(in.HashIDs) == whole && rest > 0:
 		// Only whole blocks have ids in this trace. What follows them is nobody else's.
 		in.HashIDs = append(in.HashIDs, ownID(line))
-	case len(in.HashIDs) != (in.InputLength+blockTokens-1)/blockTokens:
-		return row{}, misfit(in.InputLength, len(in.HashIDs), blockTokens)
+	case len(in.HashIDs) != (in.InputLength+f.blockTokens-1)/f.blockTokens:
+		return row{}, misfit(in.InputLength, len(in.HashIDs), f.blockTokens)
 	}
 	return row{
 		request: Request{
-			Group: firstText(in.Session, in.SessionID, in.ChatID), Path: completionPath,
-			Blocks: in.HashIDs, BlockTokens: blockTokens,
+			Group: firstText(in.Session, in.SessionID), Path: completionPath,
+			Blocks: in.HashIDs, BlockTokens: f.blockTokens,
 			PromptTokens: in.InputLength, OutputTokens: max(1, in.OutputLength),
 		},
-		timestamp: in.Timestamp, unit: time.Millisecond,
+		timestamp: in.Timestamp, unit: f.unit,
 	}, nil
 }
 

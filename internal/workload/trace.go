@@ -17,7 +17,7 @@ import (
 
 // TraceOptions say how a trace is read. The zero value of a field selects its default.
 type TraceOptions struct {
-	// BlockTokens is the number of tokens in a block of hash_ids, 4 to 65,536; default 512, Mooncake's.
+	// BlockTokens is the number of tokens in a block of hash_ids, 4 to 65,536; default that of the trace's kind.
 	BlockTokens int
 	// Rate replaces the times of the trace by a Poisson process of that many requests a second; default: its own times, or
 	// all at once if it has none.
@@ -27,29 +27,26 @@ type TraceOptions struct {
 }
 
 const (
-	defaultBlockTokens = 512
-	minBlockTokens     = 4 // the text of a block begins with its id, which takes 14 characters
-	maxBlockTokens     = 1 << 16
-	maxRowBytes        = 64 << 20
+	minBlockTokens = 4 // the text of a block begins with its id, which takes 14 characters
+	maxBlockTokens = 1 << 16
+	maxRowBytes    = 64 << 20
 )
 
-func (o TraceOptions) withDefaults() (TraceOptions, error) {
-	if o.BlockTokens == 0 {
-		o.BlockTokens = defaultBlockTokens
-	}
-	if o.BlockTokens < minBlockTokens || o.BlockTokens > maxBlockTokens {
-		return o, fmt.Errorf("block tokens: %d is out of range; use %d to %d", o.BlockTokens, minBlockTokens, maxBlockTokens)
+func (o TraceOptions) validate() error {
+	if o.BlockTokens != 0 && (o.BlockTokens < minBlockTokens || o.BlockTokens > maxBlockTokens) {
+		return fmt.Errorf("block tokens: %d is out of range; use %d to %d", o.BlockTokens, minBlockTokens, maxBlockTokens)
 	}
 	if !(o.Rate >= 0) || math.IsInf(o.Rate, 0) {
-		return o, fmt.Errorf("rate: %g is out of range; use 0 or more requests a second", o.Rate)
+		return fmt.Errorf("rate: %g is out of range; use 0 or more requests a second", o.Rate)
 	}
-	return o, nil
+	return nil
 }
 
 // OpenTrace opens a trace: one JSON object a line, plain or gzip, in order of time. What the rows are is recognised by the first:
 //
-//   - hash_ids (Mooncake, Qwen-Bailian): timestamp in milliseconds, input_length and output_length in tokens; the requests
-//     have Blocks and no Body
+//   - hash_ids (Mooncake): timestamp in milliseconds, input_length and output_length in tokens, blocks of 512 tokens; the
+//     requests have Blocks and no Body
+//   - hash_ids and parent_chat_id (Qwen-Bailian): the same, but timestamp in seconds and blocks of 16 tokens
 //   - body: a recorded OpenAI-style request, beside it timestamp in milliseconds, path and output_length, all optional
 //   - messages, prompt or input: such a body itself
 //   - input and output (LMCache's agent traces): the whole prompt and the answer as text, timestamp in microseconds
@@ -57,8 +54,7 @@ func (o TraceOptions) withDefaults() (TraceOptions, error) {
 // Rows are read one by one, so that the length of a trace costs no memory. The trace may be iterated by several at once. The
 // error is about the options, the file or its first row; those of later rows come from Err.
 func OpenTrace(path string, o TraceOptions) (Workload, error) {
-	o, err := o.withDefaults()
-	if err != nil {
+	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
 	t := &trace{path: path, options: o}

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/warmpath/warmpath/internal/prompt"
 )
 
 // file writes a trace and returns its path.
@@ -57,7 +59,7 @@ func readTrace(t *testing.T, content string, o TraceOptions) []Request {
 
 const mooncakeRows = `{"timestamp": 5000, "input_length": 1100, "output_length": 52, "hash_ids": [0, 1, 2]}
 
-{"timestamp": 5000.5, "input_length": 1024, "output_length": 0, "hash_ids": [0, 7], "chat_id": 12}
+{"timestamp": 5000.5, "input_length": 1024, "output_length": 0, "hash_ids": [0, 7], "session_id": 12}
 {"timestamp": 8000, "input_length": 1030, "output_length": 9, "hash_ids": [0, 7], "session": "s"}
 `
 
@@ -71,6 +73,18 @@ func TestMooncakeRows(t *testing.T) {
 		if diff := cmp.Diff(want, readTrace(t, content, TraceOptions{})); diff != "" {
 			t.Errorf("requests (-want +got):\n%s", diff)
 		}
+	}
+}
+
+func TestBailianRows(t *testing.T) {
+	const rows = `{"chat_id": 159, "parent_chat_id": -1, "timestamp": 61.5, "input_length": 33, "output_length": 4, "type": "text", "turn": 1, "hash_ids": [9, 8, 7]}
+{"chat_id": 160, "parent_chat_id": 159, "timestamp": 62.25, "input_length": 40, "output_length": 4, "type": "text", "turn": 2, "hash_ids": [9, 8, 6]}`
+	want := []Request{
+		{Path: "/v1/completions", Blocks: []uint64{9, 8, 7}, BlockTokens: 16, PromptTokens: 33, OutputTokens: 4},
+		{At: 750 * time.Millisecond, Path: "/v1/completions", Blocks: []uint64{9, 8, 6}, BlockTokens: 16, PromptTokens: 40, OutputTokens: 4},
+	}
+	if diff := cmp.Diff(want, readTrace(t, rows, TraceOptions{})); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
 
@@ -253,6 +267,15 @@ func FuzzTrace(f *testing.F) {
 			return
 		}
 		checkRequests(t, Limit(w, 50).Requests())
+		for r := range Limit(w, 50).Requests() {
+			if r.Body == nil {
+				continue
+			}
+			named, err := prompt.Scan(withModel(r.Body, "m"), prompt.ShapeNone)
+			if err != nil || named.Model == "" && !bytes.Contains(r.Body, []byte("model")) {
+				t.Fatalf("%q with a model: %q, %v", r.Body, named.Raw, err)
+			}
+		}
 	})
 }
 
