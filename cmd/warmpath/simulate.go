@@ -24,7 +24,7 @@ type simulateCommand struct {
 	strategies     []string
 	preset         string
 	incidents      map[simulate.IncidentKind]*[]string
-	json           bool
+	compare, json  bool
 	report         reportFile
 	stdout, stderr io.Writer
 }
@@ -80,6 +80,7 @@ func (s *simulateCommand) register(c *cobra.Command) {
 	} {
 		s.incidents[i.kind] = flags.StringArray(string(i.kind), nil, i.usage)
 	}
+	flags.BoolVar(&s.compare, "compare", false, "print each run's ratio to the first")
 	flags.BoolVar(&s.json, "json", false, "print the figures as JSON")
 	flags.StringVar((*string)(&s.report), "report", "", "write an HTML report with plots to `FILE`")
 }
@@ -104,6 +105,9 @@ func (s *simulateCommand) run(ctx context.Context) error {
 		result.Runs = append(result.Runs, *run)
 	}
 	bar.clear()
+	if s.compare {
+		result.Compare()
+	}
 	return s.print(result, requests.Name())
 }
 

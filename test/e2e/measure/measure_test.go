@@ -4,6 +4,7 @@
 package measure
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -19,7 +20,8 @@ import (
 	"github.com/warmpath/warmpath/internal/workload"
 )
 
-// dataVariable names the folder of recorded traces, which are not part of the repository.
+// dataVariable names the folder that holds recorded traces, which are not part of the repository, in data/traces; without it, that is
+// the folder "shared" beside the repository.
 const dataVariable = "WARMPATH_E2E_DATA"
 
 // conversation is the trace of that name of the Mooncake project (FAST'25): one hour of 12,031 chats, at times rounded to 3 s.
@@ -30,13 +32,15 @@ const (
 
 func openConversation(t *testing.T) workload.Workload {
 	t.Helper()
-	folder := os.Getenv(dataVariable)
-	if folder == "" {
-		t.Fatalf("%s is not set: name the folder that holds %s (kvcache-ai/Mooncake, FAST25-release/traces/conversation_trace.jsonl, gzip)", dataVariable, conversation)
-	}
-	trace, err := workload.OpenTrace(filepath.Join(folder, conversation), workload.TraceOptions{})
+	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
+	}
+	folder := cmp.Or(os.Getenv(dataVariable), filepath.Join(filepath.Dir(root), "shared"))
+	trace, err := workload.OpenTrace(filepath.Join(folder, "data", "traces", conversation), workload.TraceOptions{})
+	if err != nil {
+		t.Fatalf("%v\nset %s to the folder that holds data/traces/%s (kvcache-ai/Mooncake, FAST25-release/traces/conversation_trace.jsonl, gzip)",
+			err, dataVariable, conversation)
 	}
 	return workload.Spread(trace, conversationStep, 1)
 }
