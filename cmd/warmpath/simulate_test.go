@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,8 +47,8 @@ func TestSimulatePrintsARunForEachStrategy(t *testing.T) {
 }
 
 func TestSimulateRepeatsItself(t *testing.T) {
-	args := append(smallFleet, "--json", "--routers", "2", "--join", "at=1s", "--fail", "replica=1,at=2s,for=1s", "--slow", "replica=4,factor=3,at=3s",
-		"--strategy", "RANDOM,PREFIX_AWARE:prefix_length=1024,concurrency_threshold=4", "--strategy", "LEAST_OUTSTANDING_REQUESTS")
+	args := slices.Concat(smallFleet, []string{"--json", "--routers", "2", "--join", "at=1s", "--fail", "replica=1,at=2s,for=1s", "--slow", "replica=4,factor=3,at=3s",
+		"--strategy", "RANDOM,PREFIX_AWARE:prefix_length=1024,concurrency_threshold=4", "--strategy", "LEAST_OUTSTANDING_REQUESTS"})
 	first, _, err := runSimulate(t.Context(), args...)
 	if err != nil {
 		t.Fatal(err)
