@@ -94,7 +94,7 @@ func (p *player) outcome(e *exchange, intended time.Time) *Outcome {
 		o.Gaps = append(o.Gaps, p.scaled(gap))
 	}
 	if u := e.answer.usage; u != nil {
-		o.PromptTokens, o.OutputTokens = u.Prompt, u.Output
+		o.PromptTokens, o.OutputTokens = u.prompt(), u.output()
 		o.CachedTokens, o.CacheReported = u.cached()
 	}
 	return o
