@@ -29,7 +29,7 @@ type exchange struct {
 	sequences []*emulator.Request // its answers; none if no engine can read it
 	open      int                 // of them, not finished
 	lease     *fleet.Lease        // nil while no replica has it
-	replica   *replica            // the last that had it
+	replica   *replica            // that has it; nil with the lease
 	place     int                 // in the replica's inFlight
 	decision  routing.Reason      // why it is there
 	intended  time.Duration
@@ -83,6 +83,7 @@ func (x *exchange) advance(generated int, now time.Duration) {
 func (x *exchange) abandon() {
 	x.release()
 	x.query.Tried = append(x.query.Tried, x.lease.Replica())
+	x.lease, x.replica, x.decision = nil, nil, ""
 	fresh := make([]*emulator.Request, len(x.sequences))
 	for i, q := range x.sequences {
 		fresh[i] = &emulator.Request{Chain: q.Chain, PromptTokens: q.PromptTokens, OutputTokens: q.OutputTokens}

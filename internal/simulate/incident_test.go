@@ -32,6 +32,9 @@ func TestEverybodyIsDead(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{failedEverywhere: 1}, run.Errors); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
 	}
+	if n := run.PerReplica[0].Requests + run.PerReplica[1].Requests; n != 0 {
+		t.Errorf("dead replicas answered %d requests", n)
+	}
 }
 
 func TestReplicaReturnsCold(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -172,6 +173,32 @@ func TestRequestsThatNoEngineReads(t *testing.T) {
 	run := simulate(t, w, Options{Replicas: 2, CacheTokens: 512})
 	if diff := cmp.Diff(map[string]int{"http_400": 3}, run.Errors); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
+	}
+}
+
+func TestEmbeddingsHaveNoFirstToken(t *testing.T) {
+	w := rows{list: []workload.Request{{Path: "/v1/embeddings", Body: []byte(`{"input":["some words", "and more"]}`)}}}
+	run := simulate(t, w, Options{Replicas: 1})
+	if run.Failed != 0 || run.TTFT != (bench.Quantiles{}) || run.E2E.P50 == 0 || run.OutputTokens != 0 {
+		t.Errorf("got %d failed, TTFT %+v, end to end %+v, %d output tokens", run.Failed, run.TTFT, run.E2E, run.OutputTokens)
+	}
+}
+
+func TestSeveralAnswersAreOneRequest(t *testing.T) {
+	w := rows{list: []workload.Request{{Path: "/v1/completions", Body: []byte(`{"prompt":"some words","n":3,"max_tokens":4}`)}}}
+	run := simulate(t, w, Options{Replicas: 1})
+	if run.Requests != 1 || run.OutputTokens != 12 || run.TTFT.P50 >= run.E2E.P50 {
+		t.Errorf("got %d requests, %d output tokens, TTFT %+v, end to end %+v", run.Requests, run.OutputTokens, run.TTFT, run.E2E)
+	}
+}
+
+// One of several prompts is longer than the cache: the engine takes none of them.
+func TestPartlyTooLong(t *testing.T) {
+	body := `{"prompt":["short","` + strings.Repeat("long ", 2000) + `"],"max_tokens":4}`
+	w := rows{list: []workload.Request{{Path: "/v1/completions", Body: []byte(body)}, {Path: "/v1/completions", Body: []byte(`{"prompt":"x"}`)}}}
+	run := simulate(t, w, Options{Replicas: 1, CacheTokens: 1024})
+	if run.Failed != 1 || run.Requests != 2 || run.OutputTokens != 16 {
+		t.Errorf("got %d failed of %d, %d output tokens; want 1 of 2, 16", run.Failed, run.Requests, run.OutputTokens)
 	}
 }
 
