@@ -71,7 +71,7 @@ each request to the replica that will answer it soonest, knowing whose KV cache 
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{explainFlag(c, err)} })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newServeCommand(), newCheckCommand(), newExplainCommand(), newEmulateCommand(), newDemoCommand(), newBenchCommand(), newSimulateCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newCheckCommand(), newExplainCommand(), newEmulateCommand(), newDemoCommand(), newTuneCommand(), newBenchCommand(), newSimulateCommand(), newVersionCommand())
 	for _, c := range root.Commands() {
 		c.Args = noArguments
 	}

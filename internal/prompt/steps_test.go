@@ -15,13 +15,13 @@ func stepsOf(encoded []byte, size int) (steps [][]byte, characters int) {
 	return steps, characters
 }
 
-func textSteps(t testing.TB, body string, shape Shape, limit, size int, hint string) ([][]byte, int) {
+func textSteps(t testing.TB, body string, shape Shape) ([][]byte, int) {
 	t.Helper()
 	b, err := Scan([]byte(body), shape)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return stepsOf(b.AppendText(nil, limit, hint), size)
+	return stepsOf(b.AppendText(nil, 20, ""), 4)
 }
 
 // agree is how many steps two prompts have in common.
@@ -52,8 +52,8 @@ func TestStepsAgreeAsFarAsTheText(t *testing.T) {
 		{"wide characters", chat("éééé" + "x"), chat("éééé" + "y"), 1},
 	}
 	for _, test := range tests {
-		a, _ := textSteps(t, test.a, ShapeChat, 100, 4, "")
-		b, _ := textSteps(t, test.b, ShapeChat, 100, 4, "")
+		a, _ := textSteps(t, test.a, ShapeChat)
+		b, _ := textSteps(t, test.b, ShapeChat)
 		if got := agree(a, b); got != test.want {
 			t.Errorf("%s: got %d steps in common, want %d", test.name, got, test.want)
 		}
@@ -74,7 +74,7 @@ func TestStepsCountCharacters(t *testing.T) {
 		{"an image", `{"messages":[{"content":[{"type":"image_url"}]}]}`, ShapeChat, 1, 1},
 	}
 	for _, test := range tests {
-		steps, all := textSteps(t, test.body, test.shape, 20, 4, "")
+		steps, all := textSteps(t, test.body, test.shape)
 		if len(steps) != test.steps || all != test.all {
 			t.Errorf("%s: got %d steps of %d characters, want %d of %d", test.name, len(steps), all, test.steps, test.all)
 		}

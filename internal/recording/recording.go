@@ -35,8 +35,8 @@ type Row struct {
 	PromptTokens int64   `json:"prompt_tokens"` // as the engine reported; 0 = it did not
 	CachedTokens int64   `json:"cached_tokens"` // the same
 	OutputTokens int64   `json:"output_tokens"` // the same, or the chunks of its stream; 0 = neither is known
-	Characters   int     `json:"characters"` // of the prompt, as far as the chain covers it: MaxCharacters at most
-	Chain        []byte  `json:"chain"`      // 8 bytes a link, little-endian
+	Characters   int     `json:"characters"`    // of the prompt, as far as the chain covers it: MaxCharacters at most
+	Chain        []byte  `json:"chain"`         // 8 bytes a link, little-endian
 }
 
 // Links gives the numbers in Chain, the last one perhaps of less than a whole step. Two requests of one file share a prefix exactly
