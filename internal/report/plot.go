@@ -172,6 +172,9 @@ func (g grid) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
+// maxDots is how many points a line may have to get a dot at each: they say where values are and where there is only a line.
+const maxDots = 24
+
 type polyline struct {
 	*Line
 	xLog, yLog bool
@@ -187,6 +190,12 @@ func (l polyline) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 	}
 	c.StrokeLines(draw.LineStyle{Color: seriesColor(l.Series), Width: l.width(), Dashes: seriesDashes(l.Series)}, c.ClipLinesXY(points)...)
+	if len(points) > maxDots {
+		return
+	}
+	for _, point := range points {
+		c.DrawGlyph(draw.GlyphStyle{Color: seriesColor(l.Series), Radius: l.width() + 0.6, Shape: draw.CircleGlyph{}}, point)
+	}
 }
 
 // bars draws one series of a chart's bars; the series share the room of a group.
