@@ -83,13 +83,19 @@ func (r *router) acquire(x *exchange, now time.Duration) bool {
 	return true
 }
 
-// key is what the strategy goes by. Text is keyed by the code that keys real requests.
+// key is what the strategy goes by.
 func (r *router) key(request *workload.Request) (key uint64, ok bool) {
 	if r.prefixLength == 0 {
 		return 0, false
 	}
-	if request.Blocks != nil {
-		return blocksKey(request, r.prefixLength)
+	return Key(request, r.prefixLength)
+}
+
+// Key is PREFIX_AWARE's key of a request with a prefix length; ok is false if it has none. A request with text is keyed by the code
+// that keys real requests, even if its blocks are known too.
+func Key(request *workload.Request, prefixLength int) (key uint64, ok bool) {
+	if request.Body == nil && request.BlockTokens > 0 {
+		return blocksKey(request, prefixLength)
 	}
 	path, _, _ := strings.Cut(request.Path, "?")
 	route, _ := dialect.Recognise(http.MethodPost, path)
@@ -99,9 +105,9 @@ func (r *router) key(request *workload.Request) (key uint64, ok bool) {
 		if err != nil {
 			return 0, false
 		}
-		key, _, ok = body.TextKey(r.prefixLength, body.CacheKey)
+		key, _, ok = body.TextKey(prefixLength, body.CacheKey)
 	case dialect.ByteWindow:
-		key, _, ok = prompt.BytesKey(request.Body, r.prefixLength, "")
+		key, _, ok = prompt.BytesKey(request.Body, prefixLength, "")
 	}
 	return key, ok
 }

@@ -146,15 +146,15 @@ func (t *tuner) fill(ctx context.Context, wanted map[int][]int) error {
 // fillLength simulates thresholds in ascending order. mu guards the grid.
 func (t *tuner) fillLength(ctx context.Context, length int, list []int, mu *sync.Mutex) error {
 	for _, threshold := range list {
-		at := settings{length, threshold}
+		point := settings{length, threshold}
 		mu.Lock()
-		f, known := t.grid.find(at)
+		f, known := t.grid.find(point)
 		mu.Unlock()
 		if known {
 			t.progress.ended()
 		} else {
 			var err error
-			f, err = t.simulate(ctx, t.workload, simulate.Strategy{
+			f, err = t.simulate(ctx, at(t.workload, length), simulate.Strategy{
 				Name: routing.NamePrefixAware, Options: routing.Options{PrefixLength: length, ConcurrencyThreshold: threshold},
 			})
 			if err != nil {
@@ -162,7 +162,7 @@ func (t *tuner) fillLength(ctx context.Context, length int, list []int, mu *sync
 			}
 		}
 		mu.Lock()
-		t.grid[at] = f
+		t.grid[point] = f
 		mu.Unlock()
 	}
 	return nil

@@ -69,7 +69,8 @@ type Baseline struct {
 	Figures
 }
 
-// Run tunes for a workload. Equal arguments give equal results. The workload is iterated many times, several at once.
+// Run tunes for a workload. Equal arguments give equal results. A workload of text is held
+// in memory, as the ids of its blocks; one of blocks is iterated many times, several at once.
 func Run(ctx context.Context, w workload.Workload, o Options) (*Result, error) {
 	t := newTuner(w, o)
 	result, err := t.run(ctx)
@@ -85,6 +86,9 @@ var errUnanswered = errors.New("no request could be answered; every prompt may b
 func (t *tuner) run(ctx context.Context) (*Result, error) {
 	r := &Result{}
 	var err error
+	if t.workload, err = digestOf(t.workload); err != nil {
+		return nil, err
+	}
 	if r.Baselines, err = t.baselines(ctx); err != nil {
 		return nil, err
 	}

@@ -172,6 +172,53 @@ func TestText(t *testing.T) {
 	}
 }
 
+// What is simulated instead of a text computes what the text would, and has one key where the text has one.
+func TestDigestsAreAsTheText(t *testing.T) {
+	for _, spec := range []string{
+		"rag:documents=8,document=1000,question=20,requests=40,output=4",
+		"agents:kinds=2,sessions=4,turns=3,requests=12,system=500,output=4",
+	} {
+		w, err := workload.Parse(spec, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := digestOf(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tuner := newTuner(w, Options{Fleet: fleet})
+		unkeyed := simulate.Strategy{Name: routing.NameLeastOutstanding}
+		want, errWant := tuner.simulate(t.Context(), w, unkeyed)
+		got, errGot := tuner.simulate(t.Context(), d, unkeyed)
+		if errWant != nil || errGot != nil || got != want {
+			t.Errorf("%s: got %+v (%v), want %+v (%v)", spec, got, errGot, want, errWant)
+		}
+		partitions(t, w, d)
+	}
+}
+
+// partitions holds the keys of two workloads to be equal for the same pairs of requests.
+func partitions(t *testing.T, a, b workload.Workload) {
+	t.Helper()
+	for _, length := range lengths {
+		inA, inB := map[uint64]uint64{}, map[uint64]uint64{}
+		next, stop := iter.Pull(at(b, length).Requests())
+		for r := range a.Requests() {
+			other, _ := next()
+			keyA, okA := simulate.Key(&r, length)
+			keyB, okB := simulate.Key(&other, length)
+			if a, seen := inA[keyA]; okA != okB || seen && a != keyB {
+				t.Fatalf("at %d: requests of one key have two", length)
+			}
+			if b, seen := inB[keyB]; seen && b != keyA {
+				t.Fatalf("at %d: requests of two keys have one", length)
+			}
+			inA[keyA], inB[keyB] = keyB, keyA
+		}
+		stop()
+	}
+}
+
 // Equal runs are equal, and count up to what they plan.
 func TestEqualRunsAreEqual(t *testing.T) {
 	var last, planned int
