@@ -208,7 +208,7 @@ func (b *benchCommand) print(result *bench.Report, name string) error {
 	r := report.Of("Benchmark of "+name, result.Runs)
 	r.Facts = b.facts(name)
 	if len(result.Runs) > 1 && len(b.resets) == 0 {
-		r.Notes = append(r.Notes, "The runs were played in turn: engines that serve more than one target were warm from its first run on. Empty their caches with --reset, or restart them.")
+		r.Notes = append(r.Notes, "The runs were played in turn: where targets share engines, the later ones met caches that the earlier ones had filled. --reset empties them.")
 	}
 	if err := b.report.write(r); err != nil {
 		return fmt.Errorf("bench: %w", err)
