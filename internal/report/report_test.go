@@ -62,7 +62,7 @@ func TestPageIsWholeAndSelfContained(t *testing.T) {
 	if err := sample().WriteHTML(&page); err != nil {
 		t.Fatal(err)
 	}
-	if path := os.Getenv("WARMPATH_KEEP_REPORT"); path != "" {
+	if path := os.Getenv("WARMPATH_KEEP_REPORT"); path != "" { // to look at it
 		if err := os.WriteFile(path, page.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}
