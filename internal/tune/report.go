@@ -36,19 +36,23 @@ type point struct {
 	Figures
 }
 
-// lines are the cells that share a setting with the recommendation.
+// lines are the cells that share a setting with the recommendation. Of the thresholds that no replica has reached, the lowest
+// stands for all.
 func (r *Result) lines() (byLength, byThreshold []point) {
 	best := r.Recommendation.Cell
 	for _, c := range r.Grid {
 		if c.ConcurrencyThreshold == best.ConcurrencyThreshold {
 			byLength = append(byLength, point{c.PrefixLength, c == best, c.Figures})
 		}
-		if c.PrefixLength == best.PrefixLength {
+		if c.PrefixLength == best.PrefixLength && !unreached(byThreshold) {
 			byThreshold = append(byThreshold, point{c.ConcurrencyThreshold, c == best, c.Figures})
 		}
 	}
 	return byLength, byThreshold
 }
+
+// unreached reports whether a line has come to a threshold that no replica has reached.
+func unreached(line []point) bool { return len(line) > 0 && line[len(line)-1].OverflowShare == 0 }
 
 const note = "TTFT in milliseconds. Hit rate: cached prompt tokens over prompt tokens. Overflow: requests that went elsewhere because the replica of their prefix " +
 	"was at the threshold. Imbalance: requests of the busiest replica over the mean."
