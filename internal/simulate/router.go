@@ -83,14 +83,6 @@ func (r *router) acquire(x *exchange, now time.Duration) bool {
 	return true
 }
 
-// key is what the strategy goes by.
-func (r *router) key(request *workload.Request) (key uint64, ok bool) {
-	if r.prefixLength == 0 {
-		return 0, false
-	}
-	return Key(request, r.prefixLength)
-}
-
 // Key is PREFIX_AWARE's key of a request with a prefix length; ok is false if it has none. A request with text is keyed by the code
 // that keys real requests, even if its blocks are known too.
 func Key(request *workload.Request, prefixLength int) (key uint64, ok bool) {

@@ -28,14 +28,14 @@ func TestBlocksAreKeyedAsTheirText(t *testing.T) {
 			return workload.Request{Blocks: chained, BlockTokens: blockTokens, PromptTokens: tokens},
 				workload.Request{Path: "/v1/completions", Body: body}
 		}
-		r := &router{prefixLength: rapid.IntRange(routing.MinPrefixLength, 4*blockTokens*charactersPerToken).Draw(t, "prefix length")}
+		length := rapid.IntRange(routing.MinPrefixLength, 4*blockTokens*charactersPerToken).Draw(t, "prefix length")
 		blocks1, text1 := draw("first")
 		blocks2, text2 := draw("second")
-		sameBlocks := keyed(t, r, &blocks1) == keyed(t, r, &blocks2)
-		sameText := keyed(t, r, &text1) == keyed(t, r, &text2)
+		sameBlocks := keyed(t, length, &blocks1) == keyed(t, length, &blocks2)
+		sameText := keyed(t, length, &text1) == keyed(t, length, &text2)
 		if sameBlocks != sameText {
 			t.Errorf("blocks %v and %v of %d and %d tokens, window %d: same key by blocks %v, by text %v",
-				blocks1.Blocks, blocks2.Blocks, blocks1.PromptTokens, blocks2.PromptTokens, r.prefixLength, sameBlocks, sameText)
+				blocks1.Blocks, blocks2.Blocks, blocks1.PromptTokens, blocks2.PromptTokens, length, sameBlocks, sameText)
 		}
 	})
 }
@@ -50,8 +50,8 @@ func chain(ids []uint64) []uint64 {
 	return chained
 }
 
-func keyed(t *rapid.T, r *router, request *workload.Request) uint64 {
-	key, ok := r.key(request)
+func keyed(t *rapid.T, length int, request *workload.Request) uint64 {
+	key, ok := Key(request, length)
 	if !ok {
 		t.Fatalf("no key for %+v", request)
 	}
@@ -59,20 +59,17 @@ func keyed(t *rapid.T, r *router, request *workload.Request) uint64 {
 }
 
 func TestKeysOfText(t *testing.T) {
-	r := &router{prefixLength: 1024}
 	chat := workload.Request{Path: "/v1/chat/completions?x=1", Body: []byte(`{"messages":[{"role":"user","content":"a"}],"prompt_cache_key":"k"}`)}
 	native := workload.Request{Path: "/invocations", Body: []byte(`anything`)}
 	broken := workload.Request{Path: "/v1/chat/completions", Body: []byte(`{`)}
 	for _, test := range []struct {
 		name    string
 		request *workload.Request
-		r       *router
 		want    bool
 	}{
-		{"chat", &chat, r, true}, {"native", &native, r, true}, {"broken", &broken, r, false},
-		{"nobody asks", &chat, &router{}, false},
+		{"chat", &chat, true}, {"native", &native, true}, {"broken", &broken, false},
 	} {
-		if _, ok := test.r.key(test.request); ok != test.want {
+		if _, ok := Key(test.request, 1024); ok != test.want {
 			t.Errorf("%s: has a key: %v, want %v", test.name, ok, test.want)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/bench"
@@ -58,12 +57,9 @@ func run(ctx context.Context, w workload.Workload, o Options) (*bench.Run, error
 	if err != nil {
 		return nil, err
 	}
-	next, stop := iter.Pull(w.Requests())
-	defer stop()
-	if err := s.play(ctx, next); err != nil {
-		return nil, err
-	}
-	if err := w.Err(); err != nil {
+	in := open(w, s.routers[0].prefixLength)
+	defer in.close()
+	if err := s.play(ctx, in); err != nil {
 		return nil, err
 	}
 	return s.result(), nil

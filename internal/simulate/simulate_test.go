@@ -255,9 +255,9 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := documents(8, 20, 20*time.Millisecond)
-	next, stop := iter.Pull(w.Requests())
-	defer stop()
-	if err := s.play(t.Context(), next); err != nil {
+	in := open(w, s.routers[0].prefixLength)
+	defer in.close()
+	if err := s.play(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}
 	if ended != len(w.list) {

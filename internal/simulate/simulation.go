@@ -8,13 +8,12 @@ import (
 
 	"github.com/warmpath/warmpath/internal/bench"
 	"github.com/warmpath/warmpath/internal/emulator"
-	"github.com/warmpath/warmpath/internal/workload"
 )
 
 // simulation is one run: a state machine that the agenda leads from moment to moment.
 type simulation struct {
 	o           *Options
-	blockTokens int // of the workload; 0 before its first request
+	blockTokens int // of the workload
 	random      *rand.Rand
 	agenda      agenda
 	changes     []change // what the incidents come to
@@ -47,15 +46,16 @@ func newSimulation(o *Options) (*simulation, error) {
 }
 
 // play goes from moment to moment until nothing is in flight and nothing arrives any more.
-func (s *simulation) play(ctx context.Context, next func() (workload.Request, bool)) error {
-	request, more := next()
+func (s *simulation) play(ctx context.Context, in *intake) error {
+	coming, more := <-in.exchanges
 	if !more {
-		return nil
+		return in.err
 	}
-	if err := s.build(&request); err != nil {
+	s.blockTokens = in.blockTokens
+	if err := s.build(); err != nil {
 		return err
 	}
-	s.agenda.add(moment{at: request.At, kind: arrival})
+	s.agenda.add(moment{at: coming.intended, kind: arrival})
 	for m, ok := s.agenda.next(); ok; m, ok = s.agenda.next() {
 		switch m.kind {
 		case fleetChange:
@@ -68,23 +68,17 @@ func (s *simulation) play(ctx context.Context, next func() (workload.Request, bo
 			if ctx.Err() != nil {
 				return fmt.Errorf("ended before the workload did: %w", context.Cause(ctx))
 			}
-			if err := s.arrive(&request, m.at); err != nil {
-				return err
-			}
-			if request, more = next(); more {
-				s.agenda.add(moment{at: max(request.At, m.at), kind: arrival})
+			s.arrive(coming, m.at)
+			if coming, more = <-in.exchanges; more {
+				s.agenda.add(moment{at: max(coming.intended, m.at), kind: arrival})
 			}
 		}
 	}
-	return nil
+	return in.err
 }
 
-// build makes the fleet as it is at the start, with blocks of the size that the workload's first request has.
-func (s *simulation) build(first *workload.Request) error {
-	s.blockTokens = BlockTokens
-	if first.Blocks != nil {
-		s.blockTokens = first.BlockTokens
-	}
+// build makes the fleet as it is at the start.
+func (s *simulation) build() error {
 	for range s.o.Replicas {
 		s.replicas = append(s.replicas, newReplica(len(s.replicas)))
 		if err := s.boot(s.replicas[len(s.replicas)-1]); err != nil {
@@ -107,24 +101,18 @@ func (s *simulation) boot(r *replica) error {
 	return nil
 }
 
-// arrive hands a request of the workload to one of the routers.
-func (s *simulation) arrive(request *workload.Request, now time.Duration) error {
-	if request.Blocks != nil && request.BlockTokens != s.blockTokens {
-		return fmt.Errorf("workload: it has blocks of %d tokens and of %d; simulate them apart", s.blockTokens, request.BlockTokens)
-	}
-	x := newExchange(request, s.blockTokens)
+// arrive hands an exchange to one of the routers.
+func (s *simulation) arrive(x *exchange, now time.Duration) {
 	x.router = s.routers[0]
 	if len(s.routers) > 1 {
 		x.router = s.routers[s.random.IntN(len(s.routers))]
 	}
 	x.query.Random = s.random.Uint64()
-	x.query.Key, x.query.HasKey = x.router.key(request)
 	if len(x.sequences) == 0 {
 		s.end(x, failedInvalid, now)
-		return nil
+		return
 	}
 	s.dispatch(x, now)
-	return nil
 }
 
 // dispatch sends an exchange to one replica after another until one takes it, as the proxy does.

@@ -1,0 +1,66 @@
+package simulate
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/warmpath/warmpath/internal/workload"
+)
+
+// intake reads a workload on a core of its own: writing, parsing and hashing text costs more than simulating what it asks for. It
+// hands over exchanges in the order of the workload, so that nothing depends on how fast it is.
+type intake struct {
+	exchanges   chan *exchange // closed at the end
+	blockTokens int            // of the workload; known with the first exchange
+	err         error          // why the workload ended early; known when exchanges is closed
+	stop        chan struct{}
+	reading     sync.WaitGroup
+}
+
+// ahead is how many exchanges may be ready before they are wanted.
+const ahead = 256
+
+// open begins to read w, whose requests are keyed for a prefix length; 0 = they have no keys.
+func open(w workload.Workload, prefixLength int) *intake {
+	in := &intake{exchanges: make(chan *exchange, ahead), stop: make(chan struct{})}
+	in.reading.Go(func() {
+		defer close(in.exchanges)
+		in.err = in.read(w, prefixLength)
+	})
+	return in
+}
+
+// close ends the reading, at the latest with the next request.
+func (in *intake) close() {
+	close(in.stop)
+	in.reading.Wait()
+}
+
+func (in *intake) read(w workload.Workload, prefixLength int) error {
+	for r := range w.Requests() {
+		if in.blockTokens == 0 {
+			in.blockTokens = blockTokens(&r)
+		}
+		if r.Blocks != nil && r.BlockTokens != in.blockTokens {
+			return fmt.Errorf("workload: it has blocks of %d tokens and of %d; simulate them apart", in.blockTokens, r.BlockTokens)
+		}
+		x := newExchange(&r, in.blockTokens)
+		if prefixLength > 0 {
+			x.query.Key, x.query.HasKey = Key(&r, prefixLength)
+		}
+		select {
+		case in.exchanges <- x:
+		case <-in.stop:
+			return nil
+		}
+	}
+	return w.Err()
+}
+
+// blockTokens is the size of cache blocks that suits a workload which begins with r.
+func blockTokens(r *workload.Request) int {
+	if r.Blocks != nil {
+		return r.BlockTokens
+	}
+	return BlockTokens
+}
