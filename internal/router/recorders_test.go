@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/warmpath/warmpath/internal/workload"
 )
 
 // recorded is a configuration that records its only endpoint into a file.
@@ -52,6 +55,28 @@ func TestManyClientsAreRecorded(t *testing.T) {
 	lines(t, file, 80)
 	if got := s.sum(t, "warmpath_recording_dropped_total"); got != 0 {
 		t.Errorf("%g requests dropped, want 0", got)
+	}
+}
+
+// What a router records, the tuner takes for the same traffic.
+func TestRecordingsArePlayed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "recording.jsonl")
+	s := start(t, recorded(file, "", newEngine(t)))
+	shared := strings.Repeat("s", 600)
+	for _, question := range []string{"one", "two", "three"} {
+		s.post(t, `{"model":"m","messages":[{"role":"system","content":"`+shared+`"},{"role":"user","content":"`+question+`"}]}`)
+	}
+	lines(t, file, 3)
+	w, err := workload.OpenRecording(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := slices.Collect(w.Requests())
+	for i, r := range requests {
+		first := requests[0].Blocks
+		if len(r.Blocks) != 3 || !slices.Equal(r.Blocks[:2], first[:2]) || i > 0 && r.Blocks[2] == first[2] || r.PromptTokens < 151 {
+			t.Errorf("request %d: %d tokens in blocks %x, want two of three shared with %x", i, r.PromptTokens, r.Blocks, first)
+		}
 	}
 }
 
