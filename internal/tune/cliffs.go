@@ -6,9 +6,10 @@ import (
 
 // The kinds of cliff.
 const (
-	PrefixTooShort  = "prefix_too_short"  // prompts that differ only later share a key, and gather on few replicas
-	PrefixTooLong   = "prefix_too_long"   // the window reaches into what each prompt has for itself, and its replica is as good as random
-	ThresholdTooLow = "threshold_too_low" // prompts leave the replica that has their prefix although it could have served them soon
+	PrefixTooShort   = "prefix_too_short"   // prompts that differ only later share a key, and gather on few replicas
+	PrefixTooLong    = "prefix_too_long"    // the window reaches into what each prompt has for itself, and its replica is as good as random
+	ThresholdTooLow  = "threshold_too_low"  // prompts leave the replica that has their prefix although it could have served them soon
+	ThresholdTooHigh = "threshold_too_high" // prompts queue for the replica that has their prefix although another could have served them sooner
 )
 
 // Cliff is the first setting of the grid that costs much, seen from the recommendation, the other setting staying as recommended.
@@ -24,7 +25,7 @@ const (
 	cliffHitRate = 0.10
 )
 
-// cliffs looks from a point in three directions.
+// cliffs looks from a point in all four directions.
 func (g grid) cliffs(from settings) []Cliff {
 	here := g.cell(from)
 	found := []Cliff{}
@@ -37,10 +38,11 @@ func (g grid) cliffs(from settings) []Cliff {
 		}
 	}
 	shorter, longer := around(lengths, from.length, func(n int) settings { return settings{n, from.threshold} })
-	lower, _ := around(thresholds, from.threshold, func(n int) settings { return settings{from.length, n} })
+	lower, higher := around(thresholds, from.threshold, func(n int) settings { return settings{from.length, n} })
 	look(PrefixTooShort, shorter, func(s settings) int { return s.length })
 	look(PrefixTooLong, longer, func(s settings) int { return s.length })
 	look(ThresholdTooLow, lower, func(s settings) int { return s.threshold })
+	look(ThresholdTooHigh, higher, func(s settings) int { return s.threshold })
 	return found
 }
 

@@ -54,9 +54,10 @@ func TestCliffs(t *testing.T) {
 	g := grid{
 		{1024, 8}: figures(0.2, 0.5, 300), {2048, 8}: figures(0.3, 0.4, 200), {4096, 8}: figures(0.8, 0.1, 100),
 		{8192, 8}: figures(0.78, 0, 110), {16384, 8}: figures(0.69, 0, 112), {32768, 8}: figures(0.5, 0, 180),
+		{4096, 16}: figures(0.82, 0.05, 120), {4096, 64}: figures(0.85, 0, 150),
 		{4096, 4}: figures(0.75, 0.2, 120), {4096, 2}: figures(0.72, 0.4, 126), {4096, 1}: figures(0.4, 0.6, 300),
 	}
-	want := map[string]int{PrefixTooShort: 2048, PrefixTooLong: 16384, ThresholdTooLow: 2}
+	want := map[string]int{PrefixTooShort: 2048, PrefixTooLong: 16384, ThresholdTooLow: 2, ThresholdTooHigh: 64}
 	if diff := cmp.Diff(want, kinds(g.cliffs(settings{4096, 8}))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -23,8 +23,8 @@ func (r *Result) Report(title string) *report.Report {
 		Charts: []report.Chart{
 			r.latencies("prefix length (characters)", byLength, PrefixTooShort, PrefixTooLong),
 			r.shares("prefix length (characters)", byLength, PrefixTooShort, PrefixTooLong),
-			r.latencies("concurrency threshold (requests in flight)", byThreshold, ThresholdTooLow),
-			r.shares("concurrency threshold (requests in flight)", byThreshold, ThresholdTooLow),
+			r.latencies("concurrency threshold (requests in flight)", byThreshold, ThresholdTooLow, ThresholdTooHigh),
+			r.shares("concurrency threshold (requests in flight)", byThreshold, ThresholdTooLow, ThresholdTooHigh),
 		},
 	}
 }
@@ -113,9 +113,10 @@ func (r *Result) notes() []string {
 // sentence says where a cliff is and what lies below.
 func (c *Cliff) sentence() string {
 	what := map[string]string{
-		PrefixTooShort:  "Cliff: a prefix length of %d or less is too short. Prompts that differ later gather on few replicas: imbalance %.2f, overflow %s, hit rate %s, P50 %s and P90 %s ms.",
-		PrefixTooLong:   "Cliff: a prefix length of %d or more is too long. It reaches into what each prompt has for itself: imbalance %.2f, overflow %s, hit rate %s, P50 %s and P90 %s ms.",
-		ThresholdTooLow: "Cliff: a threshold of %d or less is too low. Prompts leave the replica that has their prefix: imbalance %.2f, overflow %s, hit rate %s, P50 %s and P90 %s ms.",
+		PrefixTooShort:   "Cliff: a prefix length of %d or less is too short. Prompts that differ later gather on few replicas: imbalance %.2f, overflow %s, hit rate %s, P50 %s and P90 %s ms.",
+		PrefixTooLong:    "Cliff: a prefix length of %d or more is too long. It reaches into what each prompt has for itself: imbalance %.2f, overflow %s, hit rate %s, P50 %s and P90 %s ms.",
+		ThresholdTooLow:  "Cliff: a threshold of %d or less is too low. Prompts leave the replica that has their prefix: imbalance %.2f, overflow %s, hit rate %s, P50 %s and P90 %s ms.",
+		ThresholdTooHigh: "Cliff: a threshold of %d or more is too high. Prompts queue where their prefix is: imbalance %.2f, overflow %s, hit rate %s, P50 %s and P90 %s ms.",
 	}[c.Kind]
 	return fmt.Sprintf(what, c.At, c.Imbalance, percent(c.OverflowShare), percent(c.HitRate), milliseconds(c.TTFT.P50), milliseconds(c.TTFT.P90))
 }
@@ -150,7 +151,7 @@ func (r *Result) shares(axis string, line []point, kinds ...string) report.Chart
 
 // marks are the cliffs of some kinds.
 func (r *Result) marks(kinds []string) []report.Mark {
-	labels := map[string]string{PrefixTooShort: "too short", PrefixTooLong: "too long", ThresholdTooLow: "too low"}
+	labels := map[string]string{PrefixTooShort: "too short", PrefixTooLong: "too long", ThresholdTooLow: "too low", ThresholdTooHigh: "too high"}
 	var list []report.Mark
 	for _, kind := range kinds {
 		for _, c := range r.Cliffs {

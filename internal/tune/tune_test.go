@@ -161,6 +161,32 @@ func TestLittleToGain(t *testing.T) {
 	}
 }
 
+// A lower latency without more hits is chance, and none is claimed.
+func TestVerdicts(t *testing.T) {
+	tests := []struct {
+		name           string
+		cell, plain    Figures
+		ceiling        float64
+		want, strategy string
+	}{
+		{"gain", figures(0.8, 0, 100), figures(0.4, 0, 200), 0.9, "PREFIX_AWARE with prefix_length 4096 and concurrency_threshold 8 lowers P50 + P90 TTFT by 50 %", "PREFIX_AWARE"},
+		{"faster without hits", figures(0.41, 0, 100), figures(0.4, 0, 200), 0.9, "Little to gain: no good setting of PREFIX_AWARE finds more", "RANDOM"},
+		{"hits without speed", figures(0.8, 0, 198), figures(0.4, 0, 200), 0.9, "Little to gain: the best setting of PREFIX_AWARE lowers P50 + P90 TTFT by only 1.0 %", "RANDOM"},
+		{"slower", figures(0.8, 0, 201), figures(0.4, 0, 200), 0.9, "Little to gain: no setting of PREFIX_AWARE has a lower", "RANDOM"},
+		{"nothing shared", figures(0.05, 0, 100), figures(0, 0, 200), 0.06, "Little to gain: prompts share next to nothing.", "RANDOM"},
+	}
+	for _, test := range tests {
+		r := &Result{
+			Baselines: []Baseline{{Strategy: routing.NameLeastOutstanding, Figures: figures(0.4, 0, 300)}, {Strategy: routing.NameRandom, Figures: test.plain}},
+			Ceiling:   Ceiling{Figures: figures(test.ceiling, 0, 50)},
+		}
+		r.judge(Cell{4096, 8, test.cell})
+		if !strings.HasPrefix(r.Verdict, test.want) || r.Recommendation.Strategy != test.strategy {
+			t.Errorf("%s: got %s and %q, want %s and %q", test.name, r.Recommendation.Strategy, r.Verdict, test.strategy, test.want)
+		}
+	}
+}
+
 func TestText(t *testing.T) {
 	w, err := workload.Parse("rag:documents=8,document=1000,preamble=20,question=20,requests=40,output=4", 1)
 	if err != nil {
