@@ -33,7 +33,7 @@ bench: build ## Measure prefix extraction, hashing, ranking, a whole request, an
 
 .PHONY: e2e
 e2e: ## Run the real binary against emulated engines
-	$(GO) test -count=1 -timeout 10m -tags e2e ./test/e2e/...
+	$(GO) test -count=1 -p 1 -timeout 10m -tags e2e ./test/e2e/... # one suite at a time: they measure
 
 .PHONY: e2e-real
 e2e-real: ## Run the real binary against llama.cpp servers (needs python3 with pip; about 5 minutes)
