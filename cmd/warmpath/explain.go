@@ -27,9 +27,6 @@ type explainFlags struct {
 	json                    bool
 }
 
-// hintHeader carries the routing hint id.
-const hintHeader = "X-Amzn-SageMaker-Prefix-Aware-Id"
-
 func newExplainCommand() *cobra.Command {
 	var f explainFlags
 	c := &cobra.Command{
@@ -59,7 +56,7 @@ router, which knows its replicas' health and load. Nothing is sent to an engine.
 	flags.StringVarP(&f.file, "config", "c", "", "configuration `file`")
 	flags.StringVar(&f.admin, "admin", "", "admin `URL` of a running router")
 	flags.StringVar(&f.path, "path", "/v1/chat/completions", "`path` that the request would be sent to")
-	flags.StringVar(&f.hint, "prefix-aware-id", "", "routing hint `id` ("+hintHeader+")")
+	flags.StringVar(&f.hint, "prefix-aware-id", "", "routing hint `id` ("+proxy.HintHeader+")")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return c
 }
@@ -67,7 +64,7 @@ router, which knows its replicas' health and load. Nothing is sent to an engine.
 func (f *explainFlags) explain(ctx context.Context, body []byte) (*proxy.Explanation, error) {
 	header := http.Header{}
 	if f.hint != "" {
-		header.Set(hintHeader, f.hint)
+		header.Set(proxy.HintHeader, f.hint)
 	}
 	if f.admin != "" {
 		return f.ask(ctx, header, body)

@@ -17,8 +17,8 @@ import (
 	"github.com/warmpath/warmpath/internal/routing"
 )
 
-// hintHeader carries the routing hint id (SageMaker's PrefixAwareId).
-const hintHeader = "X-Amzn-Sagemaker-Prefix-Aware-Id"
+// HintHeader carries the routing hint id (SageMaker's PrefixAwareId).
+const HintHeader = "X-Amzn-Sagemaker-Prefix-Aware-Id"
 
 // plan is what a request asks for and where it may go.
 type plan struct {
@@ -55,7 +55,7 @@ func (p *Proxy) planFor(s *Settings, route dialect.Route, r *http.Request, raw [
 		made.body, made.decoded = parsed.SpliceModel(nil, made.model), true
 	}
 	made.variant = made.endpoint.Pick(float64(p.Random()>>11) / (1 << 53))
-	if made.hint = r.Header.Get(hintHeader); made.hint == "" {
+	if made.hint = r.Header.Get(HintHeader); made.hint == "" {
 		made.hint = parsed.CacheKey
 	}
 	if keyed, ok := made.variant.Strategy.(routing.Keyed); ok {
