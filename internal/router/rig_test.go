@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,7 +41,7 @@ type engine struct {
 	silent   atomic.Bool   // answers wait for goOn before their first byte
 
 	mu   sync.Mutex
-	keys []string // Authorization of each probe and request
+	keys []string // method and Authorization of each probe and request, in their order
 }
 
 // newEngine starts a fake replica on a free port.
@@ -71,7 +72,7 @@ func (e *engine) address() string { return e.Listener.Addr().String() }
 
 func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
-	e.keys = append(e.keys, r.Header.Get("Authorization"))
+	e.keys = append(e.keys, r.Method+" "+r.Header.Get("Authorization"))
 	e.mu.Unlock()
 	switch r.URL.Path {
 	case "/health", "/ready":
@@ -96,6 +97,12 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprint(w, `{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"hi"}}]}`)
+}
+
+func (e *engine) keysSeen() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.keys)
 }
 
 // stream sends one chunk, waits, and ends in order.
