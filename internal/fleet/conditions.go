@@ -14,6 +14,21 @@ func (f *Fleet) SetHealth(r *Replica, healthy bool) {
 	f.publish()
 }
 
+// SetAsleep records whether a replica's engine says that it sleeps: it would let requests wait without a byte. One that has
+// woken starts slowly.
+func (f *Fleet) SetAsleep(r *Replica, asleep bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.cond.asleep == asleep {
+		return
+	}
+	r.cond.asleep = asleep
+	if !asleep {
+		f.startSlowly(r)
+	}
+	f.publish()
+}
+
 // Eject takes a replica out of rotation for its answers' sake, until HalfOpen or Restore.
 func (f *Fleet) Eject(r *Replica) { f.setBreaker(r, open) }
 

@@ -130,7 +130,10 @@ func (f *Fleet) Statuses() []Status {
 }
 
 func (r *Replica) status() Status {
-	s := Status{Replica: r.id, URL: r.base.String(), State: r.cond.state(), InFlight: r.InFlight(), Requests: r.Requests(), Removed: r.removed.Load()}
+	s := Status{
+		Replica: r.id, URL: r.base.String(), State: r.cond.state(), InFlight: r.InFlight(), Requests: r.Requests(),
+		Removed: r.removed.Load(), Engine: r.Signals(),
+	}
 	if s.Removed {
 		s.State = Draining
 	}

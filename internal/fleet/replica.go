@@ -24,6 +24,7 @@ type Replica struct {
 	requests  atomic.Int64
 	warmSince atomic.Int64 // Unix nanoseconds at which slow start began; 0 = warm
 	lost      atomic.Pointer[loss]
+	signals   atomic.Pointer[Signals]
 	removed   atomic.Bool
 	trial     atomic.Pointer[Lease] // the request that decides whether the half-open replica returns
 
@@ -85,8 +86,11 @@ func (r *Replica) Requests() int64 { return r.requests.Load() }
 // removed from its fleet. A replica that comes back has a new one.
 func (r *Replica) Lost() context.Context { return r.lost.Load() }
 
-// MarkLost tells every request that waits on the replica that its engine process is gone.
-func (r *Replica) MarkLost() { r.lost.Swap(newLoss()).end() }
+// MarkLost tells every request that waits on the replica that its engine process is gone, and forgets what it said of itself.
+func (r *Replica) MarkLost() {
+	r.lost.Swap(newLoss()).end()
+	r.signals.Store(nil)
+}
 
 // Removed says that the replica's source no longer reports it; its open requests may still finish.
 func (r *Replica) Removed() bool { return r.removed.Load() }

@@ -14,6 +14,7 @@ const (
 	Starting  State = "starting"  // no probe has passed yet
 	Ready     State = "ready"     // in rotation
 	Unhealthy State = "unhealthy" // its probe fails
+	Asleep    State = "asleep"    // its engine takes requests and leaves them waiting
 	Ejected   State = "ejected"   // its answers failed; waits for its back-off
 	HalfOpen  State = "half_open" // its back-off is over; one trial request may go there
 	Draining  State = "draining"  // finishes what it has, gets nothing new
@@ -23,6 +24,7 @@ const (
 type condition struct {
 	probed   bool // a probe has passed or failed for good
 	healthy  bool
+	asleep   bool // by its own account
 	draining bool // by its source
 	held     bool // drained by hand
 	breaker  breaker
@@ -48,6 +50,8 @@ func (c condition) state() State {
 		return Starting
 	case !c.healthy:
 		return Unhealthy
+	case c.asleep:
+		return Asleep
 	case c.breaker == open || c.breaker == trial:
 		return Ejected
 	case c.breaker == halfOpen:
@@ -62,7 +66,7 @@ type View struct {
 	Replicas []*Replica
 	// Eligible holds those a request may be sent to, in the same order. It is empty only if the fleet is.
 	Eligible []*Replica
-	// Degraded says that no replica is ready, and that Eligible holds the next best: those not draining, else all.
+	// Degraded says that no replica is ready, and that Eligible holds the next best: those neither draining nor asleep, else all.
 	Degraded bool
 	// SlowStart is the window over which a joining replica takes a growing share of cold work; 0 = none.
 	SlowStart time.Duration
@@ -81,7 +85,7 @@ func build(all map[string]*Replica, slowStart time.Duration) *View {
 		return v
 	}
 	v.Degraded = true
-	if v.Eligible = v.filter(func(s State) bool { return s != Draining }); len(v.Eligible) == 0 {
+	if v.Eligible = v.filter(func(s State) bool { return s != Draining && s != Asleep }); len(v.Eligible) == 0 {
 		v.Eligible = v.Replicas
 	}
 	return v
@@ -106,4 +110,6 @@ type Status struct {
 	Requests int64  `json:"requests"`
 	// Removed says that the source no longer reports the replica and that it only finishes what it has.
 	Removed bool `json:"removed,omitempty"`
+	// Engine is what the replica's engine says of itself.
+	Engine Signals `json:"engine,omitzero"`
 }
