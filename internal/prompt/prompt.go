@@ -1,4 +1,4 @@
-// Package prompt reads from a request body what routing needs: the model, the stream flag, and a stable key of the prompt's first characters.
+// Package prompt reads from a request body what routing needs: the model, the stream flag, a stable key of the prompt's first characters, and the hashes of its blocks.
 package prompt
 
 import "fmt"
@@ -35,6 +35,17 @@ var textFields = [...][]string{
 	ShapeAnthropic:  {"system", "messages"},
 }
 
+// frontFields names the top-level keys that a chat template renders before the
+// messages, in the order in which they stand in the canonical prompt.
+var frontFields = [...]string{"tools", "functions", "documents"}
+
+// seedFields names the top-level keys that tell apart what an engine caches of
+// equal prompts: the salts of vLLM, SGLang and TensorRT-LLM (cache_salt), and of
+// SGLang alone (extra_key), and the adapters of llama.cpp (lora), SGLang
+// (lora_path) and TensorRT-LLM (lora_request). Their order is part of the chain's
+// seed: append, never reorder.
+var seedFields = [...]string{"cache_salt", "extra_key", "lora", "lora_path", "lora_request"}
+
 // Body is what one pass over a request body found. It refers to the scanned
 // bytes and does not own them: they must stay unchanged while the Body is in
 // use. Model and CacheKey are copies and may be kept.
@@ -54,7 +65,9 @@ type Body struct {
 
 	shape Shape
 	model span
-	text  [2]span // values of textFields[shape]; empty where absent
+	text  [2]span                // values of textFields[shape]; empty where absent
+	front [len(frontFields)]span // values of frontFields
+	seeds [len(seedFields)]span  // values of seedFields
 }
 
 // span is a half-open range of bytes in the body; the zero span is no value.
@@ -64,10 +77,11 @@ type span struct{ start, end int }
 // quotes included. It is 0, 0 when there is none or it is not a string.
 func (b *Body) ModelSpan() (start, end int) { return b.model.start, b.model.end }
 
-// field is the value of the i-th text field of the body's shape, nil when absent.
-func (b *Body) field(i int) value {
-	return b.Raw[b.text[i].start:b.text[i].end]
-}
+// field is the value of the i-th text field of the body's shape, empty when absent.
+func (b *Body) field(i int) value { return b.at(b.text[i]) }
+
+// at is the value that stands at s, empty for the zero span.
+func (b *Body) at(s span) value { return b.Raw[s.start:s.end] }
 
 // SyntaxError reports a body that is not one JSON value (RFC 8259). It names a
 // position and a reason and never repeats what the body says.

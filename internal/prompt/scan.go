@@ -121,9 +121,22 @@ func (b *Body) note(key []byte, value span) {
 }
 
 func (b *Body) noteText(name []byte, value span) {
+	if b.shape == ShapeNone {
+		return
+	}
 	for i, field := range textFields[b.shape] {
 		if string(name) == field {
 			b.text[i] = value
+		}
+	}
+	for i, field := range frontFields {
+		if string(name) == field {
+			b.front[i] = value
+		}
+	}
+	for i, field := range seedFields {
+		if string(name) == field {
+			b.seeds[i] = value
 		}
 	}
 }
