@@ -14,6 +14,34 @@ type Engine interface {
 	HealthPath() string
 }
 
+// PromptKeeper is an engine that may keep its cache by whole prompts.
+type PromptKeeper interface {
+	// WholePrompts says that the cache holds each prompt for itself, with a beginning that prompts have in common once for every
+	// prompt. Other engines keep blocks, which prompts share.
+	WholePrompts() bool
+}
+
+// ApartCounter is an engine that may count cached tokens apart from a prompt's others.
+type ApartCounter interface {
+	// CachedApart says that in the Messages API input_tokens leaves out the cached tokens, so that a prompt's length is
+	// input_tokens and cache_read_input_tokens together.
+	CachedApart() bool
+}
+
+// WholePrompts says whether the engine of that name keeps whole prompts. It is false for an unknown name.
+func WholePrompts(name string) bool {
+	e, _ := Lookup(name)
+	k, ok := e.(PromptKeeper)
+	return ok && k.WholePrompts()
+}
+
+// CachedApart says whether the engine of that name counts cached tokens apart. It is false for an unknown name.
+func CachedApart(name string) bool {
+	e, _ := Lookup(name)
+	c, ok := e.(ApartCounter)
+	return ok && c.CachedApart()
+}
+
 // engines is the registry, in the order in which documentation and error messages name them.
 var engines = []Engine{vllm{}, sglang{}, tensorRTLLM{}, llamaCPP{}, generic{}}
 

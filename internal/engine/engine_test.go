@@ -50,5 +50,20 @@ func TestEveryEngine(t *testing.T) {
 		if !strings.HasPrefix(e.HealthPath(), "/") {
 			t.Errorf("health path of %s: %q does not begin with a slash", name, e.HealthPath())
 		}
+		if path := e.(Metered).MetricsPath(); path != "" && path[0] != '/' {
+			t.Errorf("metrics path of %s: %q does not begin with a slash", name, path)
+		}
+	}
+}
+
+func TestHowTheCacheCounts(t *testing.T) {
+	for _, name := range append(Names(), "unknown", "") {
+		want := name == "llamacpp"
+		if got := WholePrompts(name); got != want {
+			t.Errorf("WholePrompts(%q) = %v, want %v", name, got, want)
+		}
+		if got := CachedApart(name); got != want {
+			t.Errorf("CachedApart(%q) = %v, want %v", name, got, want)
+		}
 	}
 }

@@ -1,8 +1,53 @@
 package engine
 
+import "github.com/warmpath/warmpath/internal/fleet"
+
 // vllm is the OpenAI server of vLLM. Its port opens only when the model is loaded, so a replica that starts refuses
-// connections rather than answer 503. A server that is asleep or paused still answers its health path with 200.
+// connections rather than answer 503. A server that is asleep or paused still answers its health path with 200; that it sleeps
+// stands on its metrics page.
 type vllm struct{}
 
-func (vllm) Name() string       { return "vllm" }
-func (vllm) HealthPath() string { return "/health" }
+var _ Metered = vllm{}
+
+func (vllm) Name() string        { return "vllm" }
+func (vllm) HealthPath() string  { return "/health" }
+func (vllm) MetricsPath() string { return "/metrics" }
+
+func (vllm) ReadSignals(text []byte) (fleet.Signals, error) { return vllmPage.read(text) }
+
+// vllmPage knows the names of vLLM's V1 engine and, second, those from before the cache's lost their gpu_ (0.8 and 0.9). The
+// external_prefix_cache counters, of caches beyond the GPU, are another thing and are not read.
+var vllmPage = layout{
+	running: []metric{named("vllm_num_requests_running")},
+	waiting: []metric{named("vllm_num_requests_waiting")},
+	usage:   []metric{named("vllm_kv_cache_usage_perc"), named("vllm_gpu_cache_usage_perc")},
+	tokens:  vllmTokens,
+	prefix: func(p page) (queries, hits fleet.Reading) {
+		return p.sum(named("vllm_prefix_cache_queries_total"), named("vllm_gpu_prefix_cache_queries_total")),
+			p.sum(named("vllm_prefix_cache_hits_total"), named("vllm_gpu_prefix_cache_hits_total"))
+	},
+	asleep: func(p page) bool {
+		for _, rank := range p.samples(metric{"vllm_engine_sleep_state", "sleep_state", "awake"}) {
+			if rank.value == 0 {
+				return true
+			}
+		}
+		return false
+	},
+}
+
+// vllmTokens adds up the caches of the data-parallel ranks, each described by the labels of an info series. Older versions do
+// not give the size in tokens, which for models with several kinds of attention is less than blocks times block size.
+func vllmTokens(p page) (cache, block float64) {
+	for _, rank := range p.samples(named("vllm_cache_config_info")) {
+		size, blockSize := rank.number("kv_cache_size_tokens"), rank.number("block_size")
+		if size == 0 {
+			size = rank.number("num_gpu_blocks") * blockSize
+		}
+		if size == 0 {
+			return 0, blockSize
+		}
+		cache, block = cache+size, max(block, blockSize)
+	}
+	return cache, block
+}
