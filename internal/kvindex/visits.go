@@ -1,0 +1,135 @@
+package kvindex
+
+import (
+	"sort"
+	"unsafe"
+)
+
+// maxSpans bounds the log of one cache: 4,096 requests with blocks in it that nobody has used since are told apart.
+const maxSpans = 4096
+
+// minSpans is the room a log begins with.
+const minSpans = 16
+
+const spanBytes = int(unsafe.Sizeof(span{}))
+
+// A span is one visit, or several successive ones that were merged to save room.
+type span struct {
+	first, last uint32 // numbers of visits
+	live        uint32 // blocks that were last used by it
+	taken       uint32 // leading blocks of its chain that later visits have used
+	time        uint32 // when it began in milliseconds; of several, the latest
+	open        uint32 // visits that have not ended
+}
+
+// visits is the log of the requests that a cache has seen, oldest first. It tells how deep a block lies in the order of use
+// without walking it: blocks lie in the order of visits, and inside a visit in the order of the chain.
+type visits struct {
+	spans  []span
+	oldest int // all before it are empty
+}
+
+// full reports whether the next visit needs more room or a compaction.
+func (l *visits) full() bool { return len(l.spans) == cap(l.spans) }
+
+// grown returns the room after the next growth.
+func (l *visits) grown() int { return max(minSpans, min(maxSpans, 2*cap(l.spans))) }
+
+func (l *visits) grow() { l.spans = append(make([]span, 0, l.grown()), l.spans...) }
+
+// begin notes a visit, the number of which is greater than all before.
+func (l *visits) begin(number, now uint32) {
+	l.spans = append(l.spans, span{first: number, last: number, time: now, open: 1})
+}
+
+// compact makes room: it drops what is empty and, if that is too little, merges each two neighbours of the older half.
+func (l *visits) compact() {
+	kept := l.spans[:0]
+	for _, s := range l.spans {
+		if s.live > 0 || s.open > 0 {
+			kept = append(kept, s)
+		}
+	}
+	if len(kept) > cap(kept)*3/4 {
+		kept = mergePairs(kept, len(kept)/2)
+	}
+	l.spans, l.oldest = kept, 0
+}
+
+// mergePairs merges each two neighbours among the first n spans, in place.
+func mergePairs(spans []span, n int) []span {
+	kept := spans[:0]
+	for i := 0; i < n; i += 2 {
+		s := spans[i]
+		if i+1 < n {
+			next := spans[i+1]
+			s.last, s.time = next.last, next.time
+			s.live += next.live
+			s.open += next.open
+		}
+		kept = append(kept, s)
+	}
+	return append(kept, spans[n:]...)
+}
+
+// find returns the place of the span that has the visit, -1 if it is gone.
+func (l *visits) find(visit uint32) int {
+	i := sort.Search(len(l.spans), func(i int) bool { return l.spans[i].last >= visit })
+	if i == len(l.spans) || l.spans[i].first > visit {
+		return -1
+	}
+	return i
+}
+
+// end notes that a visit has ended.
+func (l *visits) end(visit uint32) {
+	if i := l.find(visit); i >= 0 && l.spans[i].open > 0 {
+		l.spans[i].open--
+	}
+}
+
+// take notes that the newest visit has used n blocks that visit was the last to use.
+func (l *visits) take(visit uint32, n uint32) {
+	if i := l.find(visit); i >= 0 {
+		l.spans[i].live -= n
+		l.spans[i].taken += n
+	}
+	l.spans[len(l.spans)-1].live += n
+}
+
+// drop notes that a block is gone which visit was the last to use.
+func (l *visits) drop(visit uint32) {
+	i := l.oldest
+	if i >= len(l.spans) || visit < l.spans[i].first || visit > l.spans[i].last {
+		i = l.find(visit)
+	}
+	if i >= 0 {
+		l.spans[i].live--
+	}
+}
+
+// tail returns the span of the least recently used block.
+func (l *visits) tail() *span {
+	for l.oldest < len(l.spans)-1 && l.spans[l.oldest].live == 0 {
+		l.oldest++
+	}
+	return &l.spans[l.oldest]
+}
+
+// depth returns how deep in the order of use block k of a chain lies that visit was the last to use, k >= 1 and the most
+// recently used block at depth 1, and whether that visit is open. Where visits were merged it is that of their last block.
+func (l *visits) depth(visit uint32, k int) (blocks int, open bool) {
+	i := l.find(visit)
+	if i < 0 {
+		return 0, false
+	}
+	own := &l.spans[i]
+	blocks = int(own.live)
+	if own.first == own.last {
+		blocks = k - int(own.taken)
+	}
+	for j := i + 1; j < len(l.spans); j++ {
+		blocks += int(l.spans[j].live)
+	}
+	return blocks, own.open > 0
+}
