@@ -10,8 +10,10 @@ import "github.com/zeebo/xxh3"
 //
 // It is a stream of fields. A tag begins each, and none has a length or an end: a
 // text that grows, or a conversation, keeps all that stands before. Tags are bytes
-// that UTF-8 never uses, and decoded text holds no invalid byte. Tags are part of
-// the hashes, which a fleet's routers must agree on: never renumber them.
+// that UTF-8 never uses and that text is kept free of. Tags are part of the hashes,
+// which a fleet's routers must agree on: never renumber them.
+//
+// Text stands there in the normal form of normal.go.
 const (
 	fieldMessage = 0xf8 // a message begins; its role, decoded
 	fieldText    = 0xf9 // decoded text
@@ -22,10 +24,6 @@ const (
 	fieldPart    = 0xfe // a part that is neither text nor media; its members
 	fieldPartEnd = 0xff // its end: the members that follow are the message's
 )
-
-// pieceCharacters is how many characters of text with escapes are decoded at a
-// time: few enough that they are hashed while still in the first-level cache.
-const pieceCharacters = 1024
 
 // prompt writes the prompt of a body.
 func (c *chainer) prompt(b *Body) {
@@ -68,41 +66,62 @@ func (c *chainer) turn(role string, content value) {
 	}
 }
 
-func (c *chainer) messages(messages value) {
-	if !messages.isArray() {
-		c.value(messages)
+// messages writes the elements of a list of messages. It finds each one's members
+// and its end in the same pass: long contents are not skipped twice.
+func (c *chainer) messages(list value) {
+	if !list.isArray() {
+		c.value(list)
 		return
 	}
-	for message := range messages.elements() {
-		if message.isObject() {
-			c.message(message)
+	for i := next(list, 1); list[i] != ']'; {
+		end := 0
+		if list[i] == '{' {
+			end = c.message(list, i)
 		} else {
-			c.value(message)
+			end = skip(list, i)
+			c.value(list[i:end])
 		}
+		i = nextItem(list, end)
 	}
 }
 
-// The members of a message that templates render, in the order in which they do.
+// messageMembers are the members of a message that templates render, in the order
+// in which they do.
 var messageMembers = [...]string{"role", "name", "tool_call_id", "reasoning_content", "reasoning", "content", "tool_calls", "function_call"}
 
+// Places in messageMembers.
 const (
 	memberRole    = 0
 	memberContent = 5
 )
 
-// message writes a message. Whatever order its members have in the body, they have
-// one here.
-func (c *chainer) message(message value) {
-	var found [len(messageMembers)]value
-	for key, val := range message.members() {
-		var scratch nameBuffer
-		name := memberName(key, &scratch)
-		for i := range messageMembers {
-			if string(name) == messageMembers[i] {
-				found[i] = val
-			}
+// place is the place of a name in messageMembers, negative if it is not there.
+func place(name []byte) int {
+	switch string(name) { // the two that every message has
+	case "role":
+		return memberRole
+	case "content":
+		return memberContent
+	}
+	for i := range messageMembers {
+		if string(name) == messageMembers[i] {
+			return i
 		}
 	}
+	return -1
+}
+
+// message writes the message that starts at i and returns the index after it.
+// Whatever order its members have in the body, they have one here.
+func (c *chainer) message(list value, i int) (end int) {
+	var found [len(messageMembers)]value
+	end = list.object(i, func(key, val value) bool {
+		var scratch nameBuffer
+		if i := place(memberName(key, &scratch)); i >= 0 {
+			found[i] = val
+		}
+		return true
+	})
 	c.begin(fieldMessage)
 	if role := found[memberRole]; role.isString() {
 		c.text(role)
@@ -120,6 +139,7 @@ func (c *chainer) message(message value) {
 			c.value(found[i])
 		}
 	}
+	return end
 }
 
 // input writes the input of a Responses body: a string, or items of which those
@@ -131,7 +151,7 @@ func (c *chainer) input(input value) {
 	}
 	for item := range input.elements() {
 		if item.isObject() && item.member("role") != nil {
-			c.message(item)
+			c.message(item, 0)
 		} else {
 			c.part(item)
 		}
@@ -199,11 +219,11 @@ func (v value) isMedia() bool {
 // media writes 8 bytes for a part of any size.
 func (c *chainer) media(part value) {
 	digest := xxh3.Hash(part)
-	c.decoded = append(c.decoded[:0], fieldMedia)
+	c.scratch = append(c.scratch[:0], fieldMedia)
 	for shift := 0; shift < 64; shift += 8 {
-		c.decoded = append(c.decoded, byte(digest>>shift))
+		c.scratch = append(c.scratch, byte(digest>>shift))
 	}
-	c.write(c.decoded)
+	c.write(c.scratch)
 }
 
 // members writes a part's members in their order. Cache markers are left out: they
@@ -250,15 +270,36 @@ func (c *chainer) completion(prompt value) {
 // token of text usually has. What is no such id is written as it stands.
 func (c *chainer) tokens(list value) {
 	c.begin(fieldTokens)
-	for element := range list.elements() {
-		id, ok := integer(element)
-		if !ok || id < 0 || id >= 1<<28 {
-			c.value(element)
-			continue
+	ids := c.scratch[:0]
+	for i := next(list, 1); list[i] != ']'; {
+		id, end := tokenID(list, i)
+		if end > i {
+			ids = append(ids, byte(id>>21), byte(id>>14&0x7f), byte(id>>7&0x7f), byte(id&0x7f))
 		}
-		c.decoded = append(c.decoded[:0], byte(id>>21), byte(id>>14&0x7f), byte(id>>7&0x7f), byte(id&0x7f))
-		c.write(c.decoded)
+		if end == i || len(ids) == BlockBytes {
+			c.write(ids)
+			ids = ids[:0]
+		}
+		if end == i {
+			end = skip(list, i)
+			c.value(list[i:end])
+		}
+		i = nextItem(list, end)
 	}
+	c.write(ids)
+}
+
+// tokenID reads the number that starts at i. end is the index after it, or i if it
+// is no whole number below 1<<28.
+func tokenID(list value, i int) (id uint32, end int) {
+	const digits = 9 // of a number below 1<<28; nine of them cannot overflow id
+	for end = i; end < i+digits && isDigit(list[end]); end++ {
+		id = id*10 + uint32(list[end]-'0')
+	}
+	if c := list[end]; id >= 1<<28 || c != ',' && c != ']' && !isSpace(c) {
+		return 0, i
+	}
+	return id, end
 }
 
 // value writes a string as text, any other value as it stands, and null not at all.
@@ -273,26 +314,28 @@ func (c *chainer) value(v value) {
 	}
 }
 
+// begin writes the tag of a field.
 func (c *chainer) begin(field byte) {
-	c.decoded = append(c.decoded[:0], field)
-	c.write(c.decoded)
+	c.bytes++
+	if c.partial = append(c.partial, field); len(c.partial) == BlockBytes {
+		c.block(c.partial)
+		c.partial = c.partial[:0]
+	}
 }
 
+// word writes text of ours, which is in normal form.
 func (c *chainer) word(s string) {
-	c.decoded = append(c.decoded[:0], s...)
-	c.write(c.decoded)
+	c.scratch = append(c.scratch[:0], s...)
+	c.write(c.scratch)
 }
 
-// text writes what a string decodes to, given with its quotes. Long runs without
-// an escape are hashed where they stand in the body.
+// text writes the normal form of a string, given with its quotes. Where the string
+// is its own, and most are all the way, it is hashed where it stands in the body.
 func (c *chainer) text(quoted value) {
 	for s := quoted[1 : len(quoted)-1]; len(s) > 0; {
-		if n := plainStrides(s, len(s)); n >= BlockBytes {
-			c.write(s[:n])
-			s = s[n:]
-			continue
-		}
-		c.decoded, s, _ = appendText(c.decoded[:0], s, pieceCharacters)
-		c.write(c.decoded)
+		n := normalRun(s)
+		c.write(s[:n])
+		c.scratch, s = appendNormal(c.scratch[:0], s[n:])
+		c.write(c.scratch)
 	}
 }

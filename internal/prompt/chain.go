@@ -62,12 +62,12 @@ type chainer struct {
 	hash    uint64 // of all blocks so far; the seed at first
 	bytes   int    // written so far
 	partial []byte // the block that is not full yet
-	decoded []byte // scratch memory for text with escapes
+	scratch []byte // what is about to be written and does not stand in the body
 	inPart  bool   // what is written belongs to a part of a content
 }
 
 var chainers = sync.Pool{New: func() any {
-	return &chainer{partial: make([]byte, 0, BlockBytes), decoded: make([]byte, 0, 4*pieceCharacters+8)}
+	return &chainer{partial: make([]byte, 0, BlockBytes), scratch: make([]byte, 0, 2*BlockBytes)}
 }}
 
 func newChainer(dst []uint64) *chainer {
@@ -87,7 +87,7 @@ func (c *chainer) chain() Chain { return Chain{Blocks: c.blocks, Bytes: c.bytes}
 // seed is what the chain starts from: the hash of the model and of the values of
 // seedFields, each behind its number and length.
 func (c *chainer) seed(b *Body, model string) uint64 {
-	buf := append(appendLength(c.decoded[:0], 0, len(model)), model...)
+	buf := append(appendLength(c.scratch[:0], 0, len(model)), model...)
 	for i, at := range b.seeds {
 		v := b.at(at)
 		if v.isNull() {
