@@ -62,10 +62,11 @@ type Request struct {
 	Data         any // the caller's own; the core never reads it
 
 	state     state
-	shared    []*block // referenced blocks, a prefix of Chain
-	reserved  int      // blocks beyond shared
-	computed  int      // tokens whose keys and values are in the cache
-	chunk     int      // tokens the current step computes
+	shared    []*block      // referenced blocks, a prefix of Chain
+	reserved  int           // blocks beyond shared
+	computed  int           // tokens whose keys and values are in the cache
+	chunk     int           // tokens the current step computes
+	due       time.Duration // when they are computed, on an engine whose sequences share no steps
 	cached    int
 	generated int
 }
@@ -105,14 +106,17 @@ type Load struct {
 
 // Core is an engine's scheduler and paged prefix cache: a state machine in virtual time, without goroutines, locks or
 // clocks. One step at a time: Begin, then Finish when the time it named has come. Requests may be submitted and
-// cancelled between the two; they join the next step. Equal calls give equal results. Not safe for concurrent use.
+// cancelled between the two; they join the next step, unless Begin is called again and lets them in at once. Equal calls
+// give equal results. Not safe for concurrent use.
 type Core struct {
-	config  Config
-	cache   *cache
-	waiting queue
-	running []*Request // in order of admission
-	blocked bool       // the head of the queue does not fit, and nothing was released since
-	load    Load
+	config   Config
+	cache    *cache
+	waiting  queue
+	running  []*Request    // in order of admission
+	blocked  bool          // the head of the queue does not fit, and nothing was released since
+	stepping bool          // a step is under way
+	end      time.Duration // of that step
+	load     Load
 }
 
 // NewCore returns a cold engine, or an error when a field of config is out of range.
@@ -172,20 +176,30 @@ func (c *Core) Cancel(r *Request) {
 }
 
 // Begin admits waiting requests and schedules one step at now. It returns when the step ends, or false when there is
-// nothing to compute.
+// nothing to compute. Called again during a step, it returns the end of that step; where sequences share no steps
+// (Cost.Slots), it first starts those that have found a slot, and the end may come earlier.
 func (c *Core) Begin(now time.Duration) (end time.Duration, ok bool) {
+	if c.stepping && !c.config.Cost.Slots {
+		return c.end, true
+	}
 	c.admit()
-	if len(c.running) == 0 {
+	if c.stepping = len(c.running) > 0; !c.stepping {
 		return now, false
 	}
-	return now + milliseconds(c.config.Cost.T0+c.schedule()), true
+	if c.config.Cost.Slots {
+		c.end = c.scheduleSlots(now)
+	} else {
+		c.end = now + milliseconds(c.config.Cost.T0+c.schedule())
+	}
+	return c.end, true
 }
 
 // Finish ends the step that Begin scheduled and appends what it did to events, in order of admission.
 func (c *Core) Finish(events []Event) []Event {
+	c.stepping = false
 	kept := c.running[:0]
 	for _, r := range c.running {
-		if r.chunk == 0 {
+		if r.chunk == 0 || r.due > c.end {
 			kept = append(kept, r)
 			continue
 		}

@@ -318,7 +318,7 @@ func TestCoreProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		config := Config{
 			BlockSize: 4, Blocks: rapid.IntRange(20, 40).Draw(t, "blocks"), Budget: rapid.IntRange(1, 64).Draw(t, "budget"),
-			MaxRunning: rapid.IntRange(1, 6).Draw(t, "slots"), Cost: Cost8B,
+			MaxRunning: rapid.IntRange(1, 6).Draw(t, "slots"), Cost: rapid.SampledFrom([]Cost{Cost8B, apart}).Draw(t, "cost"),
 		}
 		core, err := NewCore(config)
 		if err != nil {

@@ -11,12 +11,17 @@ import (
 //
 // where context is the sequence's tokens so far, n the tokens of the chunk and before the tokens that precede it. The
 // last term is causal attention: token i of a prompt attends to i tokens.
+//
+// With Slots, sequences share no steps and do not slow each other down: each takes T0 + P*n + A*n*(before + n/2) for the n tokens
+// of its prompt that are not cached, and D + K*context for each token of its answer but the first.
 type Cost struct {
-	T0 float64 // fixed cost of a step
+	T0 float64 // fixed cost of a step; with Slots of a prompt
 	P  float64 // per prefill token
 	D  float64 // per decoding sequence
 	K  float64 // per decoding sequence and context token
 	A  float64 // per prefill token and token before it
+
+	Slots bool // sequences share no steps
 }
 
 // Cost70B is a 70-billion-parameter model on eight data-centre GPUs: 12,500 prompt tokens a second.
@@ -25,20 +30,26 @@ var Cost70B = Cost{T0: 12, P: 0.08, D: 0.06, K: 1.5e-5, A: 1.6e-6}
 // Cost8B is an 8-billion-parameter model on one data-centre GPU: 25,000 prompt tokens a second. It is an estimate.
 var Cost8B = Cost{T0: 6, P: 0.04, D: 0.03, K: 1.0e-5, A: 0.6e-6}
 
-// Preset returns the cost constants that go by a name: "70b" or "8b".
+// CostSlots is an engine whose slots are independent of each other: a request takes 100 ms and 25 us for each character of its
+// prompt that is not cached. It is a rig to compare routers on, where load and hits are all there is, and models no engine.
+var CostSlots = Cost{T0: 100, P: 0.1, Slots: true}
+
+// Preset returns the cost constants that go by a name: "70b", "8b" or "slots".
 func Preset(name string) (Cost, error) {
 	switch name {
 	case "70b":
 		return Cost70B, nil
 	case "8b":
 		return Cost8B, nil
+	case "slots":
+		return CostSlots, nil
 	}
-	return Cost{}, fmt.Errorf("preset %q: not known; use 70b or 8b", name)
+	return Cost{}, fmt.Errorf("preset %q: not known; use 70b, 8b or slots", name)
 }
 
 // Scale returns the constants of an engine that is factor times slower.
 func (c Cost) Scale(factor float64) Cost {
-	return Cost{T0: c.T0 * factor, P: c.P * factor, D: c.D * factor, K: c.K * factor, A: c.A * factor}
+	return Cost{T0: c.T0 * factor, P: c.P * factor, D: c.D * factor, K: c.K * factor, A: c.A * factor, Slots: c.Slots}
 }
 
 // decode is the cost in milliseconds of one more token for a sequence of context tokens.

@@ -169,6 +169,7 @@ func (s *Server) abort(g *generation) {
 			s.metrics.ended.WithLabelValues("abort").Inc()
 		}
 	}
+	s.wakeUp() // for those who wait for a slot
 }
 
 func (g *generation) finished() bool {

@@ -117,50 +117,76 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Run steps the engine in real time, TimeScale times as fast as the model says, until ctx ends. It is called once.
 func (s *Server) Run(ctx context.Context) {
 	defer s.faults.stop()
-	deadline := time.Now()
-	for {
-		step, ok := s.begin()
+	p := pace{scale: s.options.TimeScale, reached: time.Now()}
+	interrupt := s.wake
+	if !s.config.Cost.Slots {
+		interrupt = nil // those who come during a step wait for the next one
+	}
+	for ctx.Err() == nil {
+		end, ok := s.begin(p.now)
 		if !ok {
-			select {
-			case <-ctx.Done():
-				return
-			case <-s.wake:
-			}
-			deadline = time.Now()
+			sleep(ctx, nil, s.wake)
+			p.reached = time.Now()
 			continue
 		}
-		if earliest := time.Now().Add(-maxLag); deadline.Before(earliest) {
-			deadline = earliest
+		timer := time.NewTimer(time.Until(p.deadline(end)))
+		if sleep(ctx, timer.C, interrupt) {
+			p.arrive(end)
+			s.finish()
+			continue
 		}
-		deadline = deadline.Add(step)
-		if !sleepUntil(ctx, deadline) {
-			return
-		}
-		s.finish()
+		timer.Stop()
+		p.stop(end)
 	}
 }
 
-// sleepUntil reports false when ctx ended first.
-func sleepUntil(ctx context.Context, deadline time.Time) bool {
-	timer := time.NewTimer(time.Until(deadline))
-	defer timer.Stop()
+// pace leads the engine's time along the clock. It stands still while there is nothing to compute.
+type pace struct {
+	scale   float64       // how many times faster it runs
+	now     time.Duration // the engine's time
+	reached time.Time     // when that is: behind the clock while the engine catches up
+}
+
+// deadline is when the engine's time will be end.
+func (p *pace) deadline(end time.Duration) time.Time {
+	if earliest := time.Now().Add(-maxLag); p.reached.Before(earliest) {
+		p.reached = earliest
+	}
+	return p.reached.Add(time.Duration(float64(end-p.now) / p.scale))
+}
+
+// arrive moves on to end, when its deadline has come.
+func (p *pace) arrive(end time.Duration) {
+	p.reached = p.reached.Add(time.Duration(float64(end-p.now) / p.scale))
+	p.now = end
+}
+
+// stop moves on to where the engine is on its way to end.
+func (p *pace) stop(end time.Duration) {
+	clock := time.Now()
+	p.now = min(end, p.now+time.Duration(float64(clock.Sub(p.reached))*p.scale))
+	p.reached = clock
+}
+
+// sleep reports whether the time has come, rather than an interruption or the end of ctx.
+func sleep(ctx context.Context, timer <-chan time.Time, interruption <-chan struct{}) bool {
 	select {
 	case <-ctx.Done():
-		return false
-	case <-timer.C:
+	case <-interruption:
+	case <-timer:
 		return true
 	}
+	return false
 }
 
-// begin starts a step and returns its real duration.
-func (s *Server) begin() (time.Duration, bool) {
+// begin starts a step at now, or looks again at the one under way, and returns its end; both are the engine's time.
+func (s *Server) begin(now time.Duration) (end time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stalled {
 		return 0, false
 	}
-	step, ok := s.core.Begin(0)
-	return time.Duration(float64(step) / s.options.TimeScale), ok
+	return s.core.Begin(now)
 }
 
 // finish ends the step and tells the sequences that advanced.

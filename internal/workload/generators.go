@@ -65,13 +65,15 @@ var generators = []Generator{
 	},
 	{
 		Name:    "hot",
-		Meaning: "one prefix that much of the traffic shares, the rest sharing nothing",
+		Meaning: "one prefix that much of the traffic shares, the rest sharing nothing or a few others",
 		Options: with(2048, 8, 128,
 			Option{Name: "share", Meaning: "of the requests with the hot prefix", Default: 0.5, Max: 1, Fraction: true},
+			Option{Name: "others", Meaning: "prefixes that the other requests have, drawn equally; 0 = they share nothing", Max: maxCount},
 			length("prefix", "length of the hot prefix", 4000), length("question", "length of what follows", 200)),
 		build: func(s settings, shape Shape) iter.Seq[Request] {
 			return Hot{
-				Shape: shape, Count: s.int("requests"), HotShare: s["share"], PrefixTokens: s.int("prefix"), OwnTokens: s.int("question"),
+				Shape: shape, Count: s.int("requests"), HotShare: s["share"], Others: s.int("others"),
+				PrefixTokens: s.int("prefix"), OwnTokens: s.int("question"),
 			}.Requests()
 		},
 	},

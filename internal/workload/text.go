@@ -35,6 +35,7 @@ const (
 	streamStep
 	streamResult
 	streamSpread
+	streamOthers
 )
 
 // random returns the generator of one stream and item of a seed.
