@@ -34,6 +34,7 @@ type Metrics struct {
 	decision, added, queue            *prometheus.HistogramVec
 	firstToken, interToken, total     *prometheus.HistogramVec
 	retries, ejections, reloads       *prometheus.CounterVec
+	scrapeFailures                    *prometheus.CounterVec
 	discoveryErrors, recordingDropped *prometheus.CounterVec
 	discoveryUp                       *prometheus.GaugeVec
 	lastReloadSuccess, lastReloadTime prometheus.Gauge
@@ -89,6 +90,7 @@ func (m *Metrics) declareLatencies() {
 func (m *Metrics) declareEvents() {
 	m.retries = m.counter("retries_total", "Requests sent again, by the reason the attempt before failed.", "endpoint", "variant", "reason")
 	m.ejections = m.counter("ejections_total", "Times a replica was taken out of rotation because of its answers.", "pool", "replica", "cause")
+	m.scrapeFailures = m.counter("engine_scrape_failures_total", "Metrics pages of a replica's engine that could not be read. Its load is unknown then, and its cache size too if no page ever could.", "pool", "replica")
 	m.reloads = m.counter("config_reloads_total", "Configuration reloads, by result: success or failure.", "result")
 	m.lastReloadSuccess = m.gauge("config_last_reload_success", "1 if the last reload of the configuration succeeded (or there was none), 0 if the old one is still in use because it failed.").WithLabelValues()
 	m.lastReloadTime = m.gauge("config_last_reload_timestamp_seconds", "Unix time of the last reload of the configuration, whether it succeeded or not; of the start if there was none.").WithLabelValues()

@@ -150,6 +150,8 @@ func TestEvents(t *testing.T) {
 	m.Reload(false, time.Unix(50, 0))
 	m.Reload(true, time.Unix(100, 0))
 	m.Reload(false, time.UnixMilli(150500))
+	m.ScrapeFailed("p", "a:1")
+	m.ScrapeFailed("p", "a:1")
 	m.Discovery("p", true)
 	m.Discovery("p", false)
 	m.Discovery("q", false)
@@ -158,6 +160,7 @@ func TestEvents(t *testing.T) {
 	for id, want := range map[string]float64{
 		"warmpath_retries_total{endpoint=chat,reason=connect,variant=main}": 2,
 		"warmpath_ejections_total{cause=refused,pool=p,replica=a:1}":        1,
+		"warmpath_engine_scrape_failures_total{pool=p,replica=a:1}":         2,
 		"warmpath_config_reloads_total{result=failure}":                     2,
 		"warmpath_config_reloads_total{result=success}":                     1,
 		"warmpath_config_last_reload_success{}":                             0,
@@ -237,6 +240,7 @@ func (c *churn) touch(replica string) {
 	c.Observe(&r)
 	c.Ejected("p", replica, "refused")
 	c.Ejected("p", replica, "refused")
+	c.ScrapeFailed("p", replica)
 }
 
 func TestC059_RemovedReplicasLeaveNoSeries(t *testing.T) {

@@ -44,10 +44,14 @@ func sample(t *testing.T) *Metrics {
 	m.Retry("chat", "main", "connect")
 	m.Ejected("p", "a:1", "refused")
 	m.Reload(true, time.Unix(100, 0))
+	m.ScrapeFailed("p", "a:1")
 	m.Discovery("p", false)
 	m.RecordingDropped("chat")()
 	m.Watch(func() map[string][]fleet.Status {
-		return map[string][]fleet.Status{"p": {{Replica: "a:1", State: fleet.Ready}}}
+		return map[string][]fleet.Status{"p": {{Replica: "a:1", State: fleet.Ready, Engine: fleet.Signals{
+			Running: fleet.Read(1), Waiting: fleet.Read(0), CacheUsage: fleet.Read(0.5), CacheTokens: 4096,
+			QueryTokens: fleet.Read(10), HitTokens: fleet.Read(5),
+		}}}}
 	})
 	return m
 }

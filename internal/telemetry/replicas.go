@@ -13,7 +13,7 @@ var (
 	inFlightDesc = prometheus.NewDesc(namespace+"_in_flight",
 		"Requests sent to a replica whose responses have not ended.", []string{"pool", "replica"}, nil)
 	stateDesc = prometheus.NewDesc(namespace+"_replica_state",
-		"Always 1; the state label tells what the replica is doing: starting, ready, unhealthy, ejected, half_open, draining.", []string{"pool", "replica", "state"}, nil)
+		"Always 1; the state label tells what the replica is doing: starting, ready, unhealthy, asleep, ejected, half_open, draining.", []string{"pool", "replica", "state"}, nil)
 	sentDesc = prometheus.NewDesc(namespace+"_replica_requests_total",
 		"Requests sent to a replica, each attempt of a retried one included.", []string{"pool", "replica"}, nil)
 	readyDesc = prometheus.NewDesc(namespace+"_ready_replicas",
@@ -44,6 +44,9 @@ func (c *replicaCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- stateDesc
 	ch <- sentDesc
 	ch <- readyDesc
+	for _, f := range engineFigures {
+		ch <- f.desc
+	}
 }
 
 // Collect implements prometheus.Collector.
@@ -58,6 +61,7 @@ func (c *replicaCollector) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(inFlightDesc, prometheus.GaugeValue, float64(s.InFlight), pool, replica)
 			ch <- prometheus.MustNewConstMetric(stateDesc, prometheus.GaugeValue, 1, pool, replica, valid(string(s.State)))
 			ch <- prometheus.MustNewConstMetric(sentDesc, prometheus.CounterValue, float64(s.Requests), pool, replica)
+			collectEngine(ch, s.Engine, pool, replica)
 		}
 		ch <- prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, float64(ready), pool)
 	}
