@@ -62,13 +62,14 @@ func (s *simulateCommand) register(c *cobra.Command) {
 	flags := c.Flags()
 	flags.IntVar(&s.options.Replicas, "replicas", 0, "engines in the fleet")
 	flags.IntVar(&s.options.CacheTokens, "cache-tokens", 0, "tokens that the KV cache of one engine holds")
-	flags.StringVar(&s.preset, "preset", "70b", "how fast an engine is: 70b (eight GPUs) or 8b (one)")
+	flags.StringVar(&s.preset, "preset", "70b", "how fast an engine is: 70b (eight GPUs), 8b (one), or slots that share nothing")
 	flags.IntVar(&s.options.Slots, "slots", 128, "requests that an engine runs at once")
 	flags.IntVar(&s.options.Budget, "budget", 4096, "tokens that an engine computes in one step")
 	flags.StringArrayVar(&s.strategies, "strategy", []string{defaultStrategies},
 		"`NAME[:option=value,...]`, several separated by commas or by repeating the flag; each is a run")
 	flags.IntVar(&s.options.Routers, "routers", 1, "processes that share the fleet, each with in-flight counts of its own")
 	flags.DurationVar(&s.options.SlowStart, "slow-start", 10*time.Second, "in which a replica that joins or returns takes a growing share of cold work")
+	flags.IntVar(&s.options.Concurrency, "concurrency", 0, "keep that many requests open instead of sending them at their times (closed loop)")
 	flags.DurationVar(&s.options.Objective, "ttft-objective", 0, "count requests with a TTFT up to this as goodput")
 	for _, i := range []struct {
 		kind  simulate.IncidentKind
@@ -192,6 +193,9 @@ func (s *simulateCommand) facts(name string) []report.Fact {
 		{Name: "fleet", Value: fmt.Sprintf("%d emulated replicas, preset %s, %d tokens of cache, %d slots and a budget of %d tokens each",
 			o.Replicas, s.preset, o.CacheTokens, o.Slots, o.Budget)},
 		{Name: "routers", Value: strconv.Itoa(o.Routers)},
+	}
+	if o.Concurrency > 0 {
+		list = append(list, report.Fact{Name: "load", Value: fmt.Sprintf("closed loop, %d requests open", o.Concurrency)})
 	}
 	if s.workload.spread > 0 {
 		list = append(list, report.Fact{Name: "times", Value: fmt.Sprintf("requests of one time spread over %v", s.workload.spread)})

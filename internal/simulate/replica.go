@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/warmpath/warmpath/internal/emulator"
 )
@@ -14,6 +15,7 @@ type replica struct {
 	life     int            // processes before this one
 	factor   float64        // how many times slower than its cost says
 	stepping bool           // a step is under way
+	stepEnd  time.Duration  // of that step
 	inFlight []*exchange
 }
 

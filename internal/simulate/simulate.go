@@ -26,7 +26,10 @@ type Options struct {
 	SlowStart time.Duration // in which a replica that joins or returns takes a growing share of cold work; 0 = none
 	Incidents []Incident    // what happens to the fleet, in any order
 
-	Objective time.Duration // TTFT that counts as good; 0 = nobody asks
+	// Concurrency makes the loop closed: that many requests are open at any time and the workload's times are ignored; 0 = the
+	// loop is open.
+	Concurrency int
+	Objective   time.Duration // TTFT that counts as good; 0 = nobody asks
 
 	Seed uint64 // of the routers' chance, and of who gets which request
 	// Ended is called after each request; nil = nobody is told.
@@ -79,6 +82,8 @@ func (o Options) Validate() error {
 		return fmt.Errorf("replicas: %d is out of range; use 1 or more", o.Replicas)
 	case o.Routers < 0:
 		return fmt.Errorf("routers: %d is out of range; use 1 or more", o.Routers)
+	case o.Concurrency < 0:
+		return fmt.Errorf("concurrency: %d is out of range; use 1 or more, or 0 for an open loop", o.Concurrency)
 	case o.CacheTokens < 1:
 		return fmt.Errorf("cache tokens: %d is out of range; use 1 or more", o.CacheTokens)
 	case o.SlowStart < 0 || o.Objective < 0:

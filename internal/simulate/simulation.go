@@ -16,7 +16,9 @@ type simulation struct {
 	blockTokens int // of the workload
 	random      *rand.Rand
 	agenda      agenda
-	changes     []change // what the incidents come to
+	intake      *intake
+	coming      *exchange // the next to arrive; nil if there is none
+	changes     []change  // what the incidents come to
 	replicas    []*replica
 	routers     []*router
 	tally       *bench.Tally
@@ -47,15 +49,15 @@ func newSimulation(o *Options) (*simulation, error) {
 
 // play goes from moment to moment until nothing is in flight and nothing arrives any more.
 func (s *simulation) play(ctx context.Context, in *intake) error {
-	coming, more := <-in.exchanges
-	if !more {
+	s.intake, s.coming = in, <-in.exchanges
+	if s.coming == nil {
 		return in.err
 	}
 	s.blockTokens = in.blockTokens
 	if err := s.build(); err != nil {
 		return err
 	}
-	s.agenda.add(moment{at: coming.intended, kind: arrival})
+	s.open()
 	for m, ok := s.agenda.next(); ok; m, ok = s.agenda.next() {
 		switch m.kind {
 		case fleetChange:
@@ -68,13 +70,35 @@ func (s *simulation) play(ctx context.Context, in *intake) error {
 			if ctx.Err() != nil {
 				return fmt.Errorf("ended before the workload did: %w", context.Cause(ctx))
 			}
-			s.arrive(coming, m.at)
-			if coming, more = <-in.exchanges; more {
-				s.agenda.add(moment{at: max(coming.intended, m.at), kind: arrival})
-			}
+			s.admit(m.at)
 		}
 	}
 	return in.err
+}
+
+// open lets the first requests come: one at its time, or as many as a closed loop keeps open.
+func (s *simulation) open() {
+	if s.o.Concurrency == 0 {
+		s.agenda.add(moment{at: s.coming.intended, kind: arrival})
+	}
+	for range s.o.Concurrency {
+		s.agenda.add(moment{kind: arrival})
+	}
+}
+
+// admit lets the request arrive that has come, and says when the next one will.
+func (s *simulation) admit(now time.Duration) {
+	x := s.coming
+	if x == nil {
+		return
+	}
+	s.coming = <-s.intake.exchanges
+	if s.o.Concurrency > 0 {
+		x.intended = now
+	} else if s.coming != nil {
+		s.agenda.add(moment{at: max(s.coming.intended, now), kind: arrival})
+	}
+	s.arrive(x, now)
 }
 
 // build makes the fleet as it is at the start.
@@ -136,12 +160,13 @@ func (s *simulation) dispatch(x *exchange, now time.Duration) {
 	s.end(x, failedEverywhere, now)
 }
 
-// begin starts a replica's next step if it has something to compute and is not at it already.
+// begin starts a replica's next step if it has something to compute. The step under way may end earlier for those who have come.
 func (s *simulation) begin(r *replica, now time.Duration) {
-	if r.stepping {
+	end, busy := r.core.Begin(now)
+	if r.stepping && busy && end == r.stepEnd {
 		return
 	}
-	end, busy := r.core.Begin(now)
+	r.stepEnd = end
 	if r.stepping = busy; busy {
 		s.agenda.add(moment{at: end, kind: stepEnd, index: r.index, life: r.life})
 	}
@@ -149,8 +174,8 @@ func (s *simulation) begin(r *replica, now time.Duration) {
 
 // step ends a replica's step: sequences advance, finished ones leave, and the next step begins.
 func (s *simulation) step(r *replica, m moment) {
-	if m.life != r.life {
-		return
+	if m.life != r.life || !r.stepping || m.at != r.stepEnd {
+		return // it has died, or its step ended earlier
 	}
 	r.stepping = false
 	s.events = r.core.Finish(s.events[:0])
@@ -171,6 +196,9 @@ func (s *simulation) step(r *replica, m moment) {
 func (s *simulation) end(x *exchange, failure string, now time.Duration) {
 	s.tally.Add(x.outcome(failure, now))
 	x.release()
+	if s.o.Concurrency > 0 {
+		s.agenda.add(moment{at: now, kind: arrival})
+	}
 	if s.o.Ended != nil {
 		s.o.Ended()
 	}
