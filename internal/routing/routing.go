@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/prompt"
 )
 
 // Reason says why a replica stands where it does in a ranking. Reasons are metric labels and header values.
@@ -16,10 +17,11 @@ type Reason string
 // The reasons of a decision.
 const (
 	Affinity         Reason = "affinity"          // the request's prefix points there
-	Overflow         Reason = "overflow"          // its own replica is at its threshold
+	Overflow         Reason = "overflow"          // its own replica is at its threshold, or would answer later
 	Fallback         Reason = "fallback"          // nothing to go by but load
 	LeastOutstanding Reason = "least_outstanding" // fewest requests in flight
 	Random           Reason = "random"            // drawn
+	LeastLatency     Reason = "least_latency"     // no cache holds the prompt's beginning; the least work is there
 	Retry            Reason = "retry"             // an earlier attempt of the same request failed elsewhere
 )
 
@@ -28,6 +30,10 @@ type Query struct {
 	// Key identifies the prompt's prefix; it counts only if HasKey.
 	Key    uint64
 	HasKey bool
+	// Chain is the whole prompt, for strategies that are Chained. It must not change until the request has ended.
+	Chain prompt.Chain
+	// Streamed says that the client wants its answer token by token.
+	Streamed bool
 	// Random is drawn once per request. All chance in a ranking comes from it, so a ranking is a function of its inputs.
 	Random uint64
 	// Tried holds the replicas that have failed this request; they are not ranked.
@@ -42,6 +48,7 @@ type Query struct {
 type Candidate struct {
 	Replica *fleet.Replica
 	Reason  Reason
+	Cost    Cost // what KV_AWARE expects; zero for other strategies
 
 	load  int64  // fewer is better
 	score uint64 // among equal loads, more is better
@@ -60,10 +67,18 @@ type Keyed interface {
 	PrefixLength() int
 }
 
+// Chained is a Strategy that goes by the block chain of the whole prompt.
+type Chained interface {
+	Chained()
+}
+
 // Options are the settings of a strategy, by the names they have in the configuration file.
 type Options struct {
 	PrefixLength         int `json:"prefix_length,omitzero"`
 	ConcurrencyThreshold int `json:"concurrency_threshold,omitzero"`
+	// WholePrompts says that the pool's engines cache whole prompts, each with a copy of what it shares with others (llama.cpp), and
+	// not blocks that prompts share.
+	WholePrompts bool `json:"-"`
 }
 
 // registry has one entry a strategy. Adding a strategy is a file and a line here.
@@ -71,6 +86,7 @@ var registry = map[string]func(Options) (Strategy, error){
 	NameRandom:           newRandom,
 	NameLeastOutstanding: newLeastOutstanding,
 	NamePrefixAware:      newPrefixAware,
+	NameKVAware:          newKVAware,
 }
 
 // Names lists the strategies, sorted.
@@ -94,7 +110,7 @@ func New(name string, o Options) (Strategy, error) {
 
 // wantNone refuses the options of PREFIX_AWARE for strategies without any.
 func (o Options) wantNone(name string) error {
-	if o != (Options{}) {
+	if o.PrefixLength != 0 || o.ConcurrencyThreshold != 0 {
 		return fmt.Errorf("strategy: %s takes no prefix_length or concurrency_threshold; they belong to %s", name, NamePrefixAware)
 	}
 	return nil

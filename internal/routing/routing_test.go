@@ -267,7 +267,7 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 		options        Options
 		want           string
 	}{
-		{"unknown", "ROUND_ROBIN", Options{}, "use one of LEAST_OUTSTANDING_REQUESTS, PREFIX_AWARE, RANDOM"},
+		{"unknown", "ROUND_ROBIN", Options{}, "use one of KV_AWARE, LEAST_OUTSTANDING_REQUESTS, PREFIX_AWARE, RANDOM"},
 		{"missing length", NamePrefixAware, Options{ConcurrencyThreshold: 4}, "needs prefix_length, 1024 to 65536"},
 		{"missing threshold", NamePrefixAware, Options{PrefixLength: 4096}, "needs concurrency_threshold, 1 to 1024"},
 		{"short", NamePrefixAware, Options{PrefixLength: 100, ConcurrencyThreshold: 4}, "Value '100' at 'prefix_length' failed to satisfy constraint: Member must have value greater than or equal to 1024"},

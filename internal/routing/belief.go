@@ -1,0 +1,153 @@
+package routing
+
+import (
+	"context"
+
+	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/kvindex"
+	"github.com/warmpath/warmpath/internal/prompt"
+)
+
+// belief is what KV_AWARE thinks of one replica.
+type belief struct {
+	replica *fleet.Replica
+	life    context.Context // of its engine process, as far as the fleet knows
+	holder  *kvindex.Holder
+	queued  float64 // units sent to it that have no first token yet
+	context float64 // prompt tokens of the requests in flight on it
+	waiting int     // flights without a first token
+	open    int     // flights
+	learned bool    // its capacity is what reports have taught, not what was first believed
+	cold    int     // answers in a row without a cached token where the replica should have had a prompt from a short while ago
+	proven  int     // its capacity before them, in blocks
+}
+
+// firstCapacity is the cache that a replica is believed to have until it says, in tokens. It is high: believing in three times too
+// much costs about 8 % where caches are tight, in a third 20 to 30 %.
+const firstCapacity = 1 << 19
+
+// look brings the beliefs in line with a view: new replicas have empty caches, those that left are forgotten, and so is what
+// an engine held whose process was lost.
+func (s *kvAware) look(v *fleet.View) {
+	if s.view != v {
+		s.view = v
+		s.beliefs = s.beliefs[:0]
+		for _, r := range v.Eligible {
+			s.beliefs = append(s.beliefs, s.believe(r))
+		}
+		for r, b := range s.known {
+			if r.Removed() && b.open == 0 {
+				s.index.Remove(b.holder)
+				delete(s.known, r)
+			}
+		}
+	}
+	for _, b := range s.beliefs {
+		if life := b.replica.Lost(); life != b.life {
+			b.life = life
+			b.restarted()
+		}
+	}
+}
+
+func (s *kvAware) believe(r *fleet.Replica) *belief {
+	b := s.known[r]
+	if b == nil {
+		kind := kvindex.Shared
+		if s.whole {
+			kind = kvindex.Whole
+		}
+		b = &belief{replica: r, life: r.Lost(), holder: s.index.Add(kind, s.blocks(firstCapacity))}
+		s.known[r] = b
+	}
+	return b
+}
+
+// blocks is a number of tokens in blocks of the index, at least one.
+func (s *kvAware) blocks(tokens float64) int {
+	return max(1, int(tokens*s.ratio.bytesPerToken()/prompt.BlockBytes))
+}
+
+// Corrections of what a replica is believed to hold, by reports of cached tokens.
+const (
+	slack         = 2    // blocks that a prediction may be off: engines have blocks of their own
+	answersKept   = 4    // mean answers by which a prediction may be too low: engines cache what they generate, too
+	capacityPace  = 0.25 // share of the way to a capacity that a miss has shown
+	capacityStep  = 0.02 // share by which it moves where a report shows only the direction
+	coldToRestart = 3    // answers in a row
+)
+
+// missed takes the capacity towards the depth, in blocks by last use, at which a block was found missing; one that lay beyond it says
+// only that it is too large. Prompts of which nothing is left although few have been used since are a sign of another kind: the
+// engine may have been restarted.
+func (b *belief) missed(depth, prompt int, everything bool) {
+	now := b.holder.Capacity()
+	if everything && depth <= now/2 {
+		if b.cold == 0 {
+			b.proven = now
+		}
+		b.cold++
+	}
+	next := float64(now) * (1 - capacityStep)
+	if depth < now {
+		next = float64(now) + capacityPace*float64(depth-now)
+	}
+	b.learned = true
+	b.holder.SetCapacity(max(int(next), prompt, 1))
+}
+
+// found raises the capacity: the engine still held what was believed displaced.
+func (b *belief) found() {
+	b.learned = true
+	b.holder.SetCapacity(int(float64(b.holder.Capacity())*(1+capacityStep)) + 1)
+}
+
+// restarted empties the cache. Misses that the restart explains have taught nothing of its capacity.
+func (b *belief) restarted() {
+	b.holder.Forget()
+	if b.cold > 0 {
+		b.holder.SetCapacity(max(b.proven, b.holder.Capacity()))
+	}
+	b.cold = 0
+}
+
+// resize makes the believed capacity what the engine publishes, if it does. What reports have taught stands: an engine's blocks also
+// hold answers, so its prompts have less room than it says.
+func (s *kvAware) resize(b *belief) {
+	if published := b.replica.Signals().CacheTokens; published > 0 {
+		most := s.blocks(float64(published))
+		if !b.learned || b.holder.Capacity() > most {
+			b.setCapacity(most)
+		}
+	}
+}
+
+// setCapacity leaves small changes alone: they come with every answer that moves the bytes per token.
+func (b *belief) setCapacity(blocks int) {
+	if now := b.holder.Capacity(); blocks > now+now/50 || blocks < now-now/50 {
+		b.holder.SetCapacity(blocks)
+	}
+}
+
+// tokenRatio learns how many bytes of a canonical prompt make a token of the engine's.
+type tokenRatio struct{ bytes, tokens float64 }
+
+// newTokenRatio begins with 4 bytes a token, usual for English text, worth one short prompt.
+func newTokenRatio() tokenRatio { return tokenRatio{bytes: 400, tokens: 100} }
+
+func (t *tokenRatio) bytesPerToken() float64 { return t.bytes / t.tokens }
+
+// tokensOf is an estimate, at least 1 for a prompt that has bytes.
+func (t *tokenRatio) tokensOf(bytes int) float64 {
+	if bytes == 0 {
+		return 0
+	}
+	return max(1, float64(bytes)/t.bytesPerToken())
+}
+
+// observe learns from a prompt of known length. A hundred prompts are remembered.
+func (t *tokenRatio) observe(bytes int, tokens float64) {
+	const keep = 0.99
+	t.bytes = keep*t.bytes + float64(bytes)
+	t.tokens = keep*t.tokens + tokens
+}

@@ -1,0 +1,156 @@
+package routing
+
+import (
+	"time"
+
+	"github.com/warmpath/warmpath/internal/kvindex"
+	"github.com/warmpath/warmpath/internal/prompt"
+)
+
+// flight is one request that KV_AWARE has placed: what it holds of the replica's backlog, and what will be learned from it.
+type flight struct {
+	s       *kvAware
+	on      *belief
+	chain   prompt.Chain
+	visit   kvindex.Visit
+	latency *latency
+	at      features
+	began   time.Time
+	tokens  float64 // of the prompt, estimated
+	hit     float64 // of them, believed cached
+	depth   int     // of the last block believed hit, in blocks of the cache by last use; 0 = none
+	young   bool    // and it was put there by a request that was still in flight
+
+	first    bool // the first token has come, or never will
+	ttft     time.Duration
+	inFlight float64 // on the replica, when it came
+	context  float64
+}
+
+// Began reserves the request's work on the replica and believes its blocks to be there: the others of a burst follow it.
+func (s *kvAware) Began(q *Query, c *Candidate) Flight {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.known[c.Replica]
+	f := &flight{
+		s: s, on: b, chain: q.Chain, began: q.Now, tokens: c.Cost.PromptTokens, hit: c.Cost.HitTokens, latency: &s.stages[0],
+		at: features{
+			units: units(c.Cost.PromptTokens-c.Cost.HitTokens, c.Cost.HitTokens), whole: units(c.Cost.PromptTokens, 0),
+			queued: c.Cost.QueuedUnits, inFlight: c.Cost.inFlight,
+		},
+	}
+	if q.Streamed {
+		f.latency = &s.stages[1]
+	}
+	s.resize(b)
+	if c.Cost.blocks > 0 {
+		f.depth, f.young = b.holder.Depth(q.Chain.Blocks, c.Cost.blocks)
+	}
+	now := s.clock(q.Now)
+	f.visit = b.holder.Use(q.Chain.Blocks, now, s.fade)
+	s.age(b.holder, now)
+	b.queued += f.at.units
+	b.context += f.tokens
+	b.waiting++
+	b.open++
+	return f
+}
+
+// age follows how long blocks stay unused before they are displaced, by the oldest block of a cache that is full.
+func (s *kvAware) age(h *kvindex.Holder, now uint32) {
+	if h.Len() < h.Capacity()*9/10 {
+		return
+	}
+	if age, _, ok := h.Tail(now, s.fade); ok && age > 0 {
+		s.fade = max(100, s.fade+0.05*(2*float64(age)-s.fade))
+	}
+}
+
+// FirstToken releases the request's prefill.
+func (f *flight) FirstToken(at time.Time) {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	f.land(at)
+}
+
+// land ends the request's part of what is queued on its replica.
+func (f *flight) land(at time.Time) {
+	if f.first {
+		return
+	}
+	b := f.on
+	f.first, f.ttft = true, at.Sub(f.began)
+	f.inFlight, f.context = float64(b.replica.InFlight()), b.context
+	b.queued = max(0, b.queued-f.at.units)
+	if b.waiting--; b.waiting == 0 {
+		b.queued = 0 // whatever floating point has left
+	}
+}
+
+// Ended gives back what the request held and learns from its answer.
+func (f *flight) Ended(o Outcome) {
+	s, b := f.s, f.on
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	streamed := o.Streamed && f.first
+	f.land(o.At)
+	b.context = max(0, b.context-f.tokens)
+	if b.open--; b.open == 0 {
+		b.context = 0
+	}
+	b.holder.Close(f.visit)
+	if !o.Answered {
+		if !streamed {
+			b.holder.Undo(f.chain.Blocks, f.visit)
+		}
+		return
+	}
+	if len(f.chain.Blocks) == 0 {
+		return // embeddings and the like: not a prompt that fits the model
+	}
+	if o.PromptTokens > 0 {
+		s.ratio.observe(f.chain.Bytes, float64(o.PromptTokens))
+	}
+	if o.CachedKnown && o.PromptTokens > 0 {
+		f.compare(float64(o.CachedTokens) / float64(o.PromptTokens) * f.tokens)
+	}
+	f.teach(o, streamed)
+}
+
+// teach gives the answer's times to the model.
+func (f *flight) teach(o Outcome, streamed bool) {
+	took := milliseconds(o.At.Sub(f.began))
+	if !streamed {
+		if f.latency == &f.s.stages[0] {
+			f.latency.observe(f.at, took)
+		}
+		return
+	}
+	first := milliseconds(f.ttft)
+	f.latency.observe(f.at, first)
+	if o.OutputTokens > 0 {
+		inFlight, context := (f.inFlight+float64(f.on.replica.InFlight()))/2, (f.context+f.on.context)/2
+		f.s.decode.observe(float64(o.OutputTokens), took-first, inFlight, context)
+	}
+}
+
+// compare corrects what the replica is believed to hold by the tokens that its engine found in its cache, in the estimate's unit.
+func (f *flight) compare(cached float64) {
+	f.at.units = units(f.tokens-min(cached, f.tokens), cached)
+	tolerance := slack * f.s.ratio.tokensOf(prompt.BlockBytes)
+	switch b := f.on; {
+	case f.hit-cached > tolerance && !f.young:
+		b.missed(f.depth, len(f.chain.Blocks), cached == 0)
+		if b.cold == coldToRestart {
+			b.restarted()
+			b.holder.Close(b.holder.Use(f.chain.Blocks, f.s.clock(f.began), f.s.fade))
+		}
+	case cached > tolerance:
+		b.cold = 0
+		if cached-f.hit > tolerance+answersKept*f.s.decode.output {
+			b.found()
+		}
+	}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
