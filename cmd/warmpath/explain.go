@@ -129,15 +129,45 @@ func (f *explainFlags) print(w io.Writer, e *proxy.Explanation) error {
 	case e.Options.PrefixLength > 0:
 		fmt.Fprintf(t, "key\tnone: nothing in this body can be keyed, so load decides\n")
 	}
+	if e.Learned != nil {
+		printLearned(t, e)
+	}
 	if e.Hint != "" {
 		fmt.Fprintf(t, "hint id\t%s\n", e.Hint)
 	}
 	if e.Degraded {
 		fmt.Fprintf(t, "warning\tno replica is ready; they are tried all the same\n")
 	}
+	if e.Learned != nil {
+		printCosts(t, e)
+		return t.Flush()
+	}
 	fmt.Fprintf(t, "\nplace\treplica\treason\tin flight\n")
 	for i, place := range e.Order {
 		fmt.Fprintf(t, "%d\t%s\t%s\t%d\n", i+1, place.Replica, place.Reason, place.InFlight)
 	}
 	return t.Flush()
+}
+
+// printCosts shows the ranking of KV_AWARE with what each place would cost.
+func printCosts(t io.Writer, e *proxy.Explanation) {
+	fmt.Fprintf(t, "\nplace\treplica\treason\tin flight\thit tokens\tprefill ms\twait\tdecode\tothers\teviction\ttotal ms\n")
+	for i, place := range e.Order {
+		c := place.Cost
+		fmt.Fprintf(t, "%d\t%s\t%s\t%d\t%.0f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\n",
+			i+1, place.Replica, place.Reason, place.InFlight, c.HitTokens, c.Own, c.Wait, c.Decode, c.Others, c.Eviction, c.Total)
+	}
+}
+
+// printLearned shows what KV_AWARE reckons with.
+func printLearned(t io.Writer, e *proxy.Explanation) {
+	l, latency := e.Learned, e.Learned.Whole
+	if e.Stream {
+		latency = l.Streamed
+	}
+	if len(e.Order) > 0 {
+		fmt.Fprintf(t, "prompt\t%.0f tokens in %d blocks (%.2f bytes a token)\n", e.Order[0].Cost.PromptTokens, e.Blocks, l.BytesPerToken)
+	}
+	fmt.Fprintf(t, "learned\t%.1f ms + %.4f ms a token + %.4f ms a token queued + %.2f ms a request in flight; answers of %.0f tokens\n",
+		latency.Base, latency.Prefill, latency.Queue, latency.Request, l.OutputTokens)
 }

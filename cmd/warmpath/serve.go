@@ -42,7 +42,7 @@ SIGTERM drains: not ready at once, open requests finish.`,
 	flags.StringVar(&f.Listen, "listen", "", "`address` that clients call (default 127.0.0.1:8080)")
 	flags.StringVar(&f.AdminListen, "admin-listen", "", "`address` for metrics, health and explain (default 127.0.0.1:8081)")
 	flags.StringArrayVar(&f.Replicas, "replica", nil, "base `URL` of an engine server; repeat for each")
-	flags.StringVar(&f.Strategy, "strategy", "", "RANDOM, LEAST_OUTSTANDING_REQUESTS (default) or PREFIX_AWARE")
+	flags.StringVar(&f.Strategy, "strategy", "", "KV_AWARE (default), PREFIX_AWARE, LEAST_OUTSTANDING_REQUESTS or RANDOM")
 	flags.IntVar(&f.PrefixLength, "prefix-length", 0, "characters or bytes that PREFIX_AWARE hashes, 1024-65536")
 	flags.IntVar(&f.ConcurrencyThreshold, "concurrency-threshold", 0, "in-flight requests at which PREFIX_AWARE passes a replica over, 1-1024")
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")

@@ -13,12 +13,14 @@ import (
 	"github.com/warmpath/warmpath/internal/dialect"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/health"
+	"github.com/warmpath/warmpath/internal/routing"
 )
 
 // call is one attempt: one request to one replica, until its answer has ended.
 type call struct {
 	x       *exchange
 	lease   *fleet.Lease
+	flight  routing.Flight // what the strategy learns from; nil if it learns nothing
 	replica *fleet.Replica
 	lost    context.Context // ends when the replica, as it was at the start, is lost
 	ctx     context.Context
@@ -31,7 +33,8 @@ type call struct {
 	n    int     // bytes of the answer's body in buf
 	end  error   // what the read that gave them said
 
-	announced int // trailers named in the answer's header
+	announced int  // trailers named in the answer's header
+	answered  bool // the engine's answer came to its end, and was one of success
 }
 
 const bufferSize = 32 << 10
@@ -41,14 +44,13 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, bufferSize); return 
 // attempt sends the request to the best replica not yet tried. It returns a failure if the client got nothing and another
 // replica may be asked, an error if there is none to ask, and neither when the client has been answered, however that ended.
 func (x *exchange) attempt() (*failure, *dialect.Error) {
-	lease := x.acquire()
+	lease, flight := x.acquire()
 	if lease == nil {
 		return nil, noReplica()
 	}
-	defer lease.Release()
 	x.rec.Attempts++
 	x.tried = append(x.tried, lease.Replica())
-	c := x.newCall(lease)
+	c := x.newCall(lease, flight)
 	defer c.close()
 
 	fail := c.send()
@@ -67,8 +69,8 @@ func (x *exchange) attempt() (*failure, *dialect.Error) {
 	return nil, nil
 }
 
-func (x *exchange) newCall(lease *fleet.Lease) *call {
-	c := &call{x: x, lease: lease, replica: lease.Replica(), lost: lease.Replica().Lost(), buf: buffers.Get().(*[]byte)}
+func (x *exchange) newCall(lease *fleet.Lease, flight routing.Flight) *call {
+	c := &call{x: x, lease: lease, flight: flight, replica: lease.Replica(), lost: lease.Replica().Lost(), buf: buffers.Get().(*[]byte)}
 	ctx := x.r.Context()
 	if x.plan.variant.Pool.KeepOnDisconnect {
 		ctx = context.WithoutCancel(ctx)
@@ -86,6 +88,24 @@ func (c *call) close() {
 		_ = c.resp.Body.Close()
 	}
 	buffers.Put(c.buf)
+	c.lease.Release()
+	c.report()
+}
+
+// report tells the strategy how the call ended, if it wants to know.
+func (c *call) report() {
+	if c.flight == nil {
+		return
+	}
+	rec := &c.x.rec
+	o := routing.Outcome{At: c.x.Now(), Answered: c.answered, Streamed: c.x.plan.stream}
+	if c.answered && rec.HasUsage {
+		o.PromptTokens, o.OutputTokens = int(rec.PromptTokens), int(rec.OutputTokens)
+		o.CachedTokens, o.CachedKnown = int(rec.CachedTokens), rec.CachedKnown
+	} else if c.answered {
+		o.OutputTokens = int(rec.Chunks) // engines send about one token a chunk
+	}
+	c.flight.Ended(o)
 }
 
 // send carries the request to the replica and waits for the header of its answer. A connection that the engine had closed while

@@ -26,6 +26,10 @@ type Explanation struct {
 	Window     int    `json:"window,omitempty"`
 	WindowUnit string `json:"window_unit,omitempty"`
 	Hint       string `json:"hint,omitempty"`
+	// Blocks is the length of the prompt's block chain, for strategies that go by it.
+	Blocks int `json:"blocks,omitempty"`
+	// Learned is what the strategy has learned from the endpoint's answers, if it learns.
+	Learned *routing.Learned `json:"learned,omitempty"`
 	// Degraded says that no replica of the pool is ready and the request would be tried all the same.
 	Degraded bool `json:"degraded,omitempty"`
 	// Order is the whole ranking: the first is chosen, the others are the retries.
@@ -37,6 +41,8 @@ type Place struct {
 	Replica  string         `json:"replica"`
 	Reason   routing.Reason `json:"reason"`
 	InFlight int64          `json:"in_flight"`
+	// Cost is what the request is expected to add there, by strategies that reckon it.
+	Cost *routing.Cost `json:"cost,omitempty"`
 }
 
 var windowUnits = map[dialect.Window]string{dialect.TextWindow: "characters", dialect.ByteWindow: "bytes"}
@@ -67,11 +73,22 @@ func (p *Proxy) explain(route dialect.Route, made *plan) *Explanation {
 	if made.query.HasKey {
 		e.Key, e.Window, e.WindowUnit = fmt.Sprintf("%016x", made.query.Key), made.window, windowUnits[route.Window]
 	}
+	defer made.release()
+	e.Blocks = len(made.query.Chain.Blocks)
+	learner, learns := made.variant.Strategy.(routing.Learner)
+	if learns {
+		learned := learner.Learned()
+		e.Learned = &learned
+	}
 	made.query.Limit, made.query.Now = 0, p.Now()
 	made.variant.Pool.Fleet.Acquire(func(v *fleet.View) *fleet.Replica {
 		e.Degraded = v.Degraded
 		for _, c := range made.variant.Strategy.Rank(&made.query, v, nil) {
-			e.Order = append(e.Order, Place{Replica: c.Replica.ID(), Reason: c.Reason, InFlight: c.Replica.InFlight()})
+			place := Place{Replica: c.Replica.ID(), Reason: c.Reason, InFlight: c.Replica.InFlight()}
+			if learns {
+				place.Cost = &c.Cost
+			}
+			e.Order = append(e.Order, place)
 		}
 		return nil
 	})

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/warmpath/warmpath/internal/routing"
 	"github.com/warmpath/warmpath/internal/telemetry"
 )
 
@@ -20,6 +21,7 @@ const (
 // never holds bytes back, and what it cannot read it lets pass.
 type observer struct {
 	now    func() time.Time
+	flight routing.Flight // told of the first token; nil = nobody is
 	events bool // the answer is an event stream; else JSON, of which only the end matters
 	blind  bool // the answer is compressed or of another kind
 
@@ -34,7 +36,7 @@ type observer struct {
 }
 
 func newObserver(c *call) *observer {
-	o := &observer{now: c.x.Now, apart: c.x.plan.variant.Pool.CachedApart && c.x.rec.API == "anthropic"}
+	o := &observer{now: c.x.Now, flight: c.flight, apart: c.x.plan.variant.Pool.CachedApart && c.x.rec.API == "anthropic"}
 	media := strings.ToLower(c.resp.Header.Get("Content-Type"))
 	o.events = strings.HasPrefix(media, "text/event-stream")
 	o.blind = c.resp.Header.Get("Content-Encoding") != "" || !o.events && !strings.HasPrefix(media, "application/json")
@@ -129,6 +131,9 @@ func (o *observer) parse(data []byte) {
 func (o *observer) token() {
 	if o.firstToken.IsZero() {
 		o.firstToken = o.now()
+		if o.flight != nil {
+			o.flight.FirstToken(o.firstToken)
+		}
 	}
 	o.chunks++
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/dialect"
 	"github.com/warmpath/warmpath/internal/health"
+	"github.com/warmpath/warmpath/internal/routing"
 	"github.com/warmpath/warmpath/internal/telemetry"
 )
 
@@ -25,11 +26,16 @@ func (x *exchange) passThrough() *dialect.Error {
 		return err
 	}
 	x.follow(plan)
-	lease := x.acquire()
+	lease, flight := x.acquire()
 	if lease == nil {
 		return noReplica()
 	}
-	defer lease.Release()
+	defer func() {
+		lease.Release()
+		if flight != nil {
+			flight.Ended(routing.Outcome{At: x.Now()})
+		}
+	}()
 	x.rec.Attempts, x.rec.Outcome = 1, telemetry.OutcomeOK
 	outcome := health.Success
 	tunnel := httputil.ReverseProxy{

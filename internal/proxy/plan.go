@@ -9,6 +9,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/warmpath/warmpath/internal/dialect"
 	"github.com/warmpath/warmpath/internal/endpoint"
@@ -30,8 +31,12 @@ type plan struct {
 	hint     string
 	window   int // bytes or characters that went into the key
 
-	body    []byte // what the engine gets
-	decoded bool   // body is no longer in the client's Content-Encoding
+	body     []byte // what the engine gets
+	decoded  bool   // body is no longer in the client's Content-Encoding
+	injected bool   // body asks for a usage that the client does not expect
+	batch    bool   // body holds several prompts
+
+	chain *[]uint64 // the memory of query.Chain, to go back to the pool; nil = none
 
 	encode func(dst []byte) []byte // appends the prompt's beginning for a recording, while the client's body is there; nil = not recorded
 }
@@ -46,25 +51,43 @@ func (p *Proxy) planFor(s *Settings, route dialect.Route, r *http.Request, raw [
 	if err != nil {
 		return nil, err
 	}
-	made := &plan{body: raw, stream: parsed.Stream, query: routing.Query{Random: p.Random(), Limit: 1}}
+	made := &plan{body: raw, stream: parsed.Stream, query: routing.Query{Random: p.Random(), Limit: 1, Streamed: parsed.Stream}}
 	model, named := modelOf(&parsed, r, text)
 	if err := made.resolve(s.Table, model, named); err != nil {
 		return nil, err
 	}
-	if parsed.HasModel && made.model != model {
-		made.body, made.decoded = parsed.SpliceModel(nil, made.model), true
-	}
+	made.edit(&parsed, model)
 	made.variant = made.endpoint.Pick(float64(p.Random()>>11) / (1 << 53))
 	if made.hint = r.Header.Get(HintHeader); made.hint == "" {
 		made.hint = parsed.CacheKey
 	}
-	if keyed, ok := made.variant.Strategy.(routing.Keyed); ok {
-		made.key(route.Window, &parsed, text, keyed.PrefixLength())
+	switch s := made.variant.Strategy.(type) {
+	case routing.Keyed:
+		made.key(route.Window, &parsed, text, s.PrefixLength())
+	case routing.Chained:
+		made.link(route.Window, &parsed, text)
 	}
 	if made.endpoint.Recorder != nil {
 		made.encode = encoding(route.Window, parsed, text, made.hint)
 	}
 	return made, nil
+}
+
+// edit changes the body where an alias names another model, and where the endpoint wants to know the usage of a stream.
+func (p *plan) edit(parsed *prompt.Body, asked string) {
+	var edits []prompt.Edit
+	if parsed.HasModel && p.model != asked {
+		edits = append(edits, parsed.SetModel(p.model))
+	}
+	if p.endpoint.InjectUsage {
+		if e, ok := parsed.AskUsage(); ok {
+			edits, p.injected = append(edits, e), true
+		}
+	}
+	if edits != nil {
+		p.body, p.decoded = parsed.Splice(nil, edits...), true
+	}
+	p.batch = parsed.Batch()
 }
 
 // encoding gives what a recording hashes of a request: as much as the longest prefix window would.
@@ -171,5 +194,29 @@ func (p *plan) key(w dialect.Window, parsed *prompt.Body, text []byte, prefixLen
 		p.query.Key, p.window, p.query.HasKey = parsed.TextKey(prefixLength, p.hint)
 	case dialect.ByteWindow:
 		p.query.Key, p.window, p.query.HasKey = prompt.BytesKey(text, prefixLength, p.hint)
+	}
+}
+
+var chains = sync.Pool{New: func() any { return new([]uint64) }}
+
+// link computes what KV_AWARE goes by: the block chain of the whole prompt, under the model's name as the engine knows it.
+func (p *plan) link(w dialect.Window, parsed *prompt.Body, text []byte) {
+	p.chain = chains.Get().(*[]uint64)
+	switch w {
+	case dialect.TextWindow:
+		p.query.Chain = parsed.Chain(*p.chain, p.model)
+	case dialect.ByteWindow:
+		p.query.Chain = prompt.BytesChain(*p.chain, text)
+	}
+	if p.query.Chain.Blocks != nil {
+		*p.chain = p.query.Chain.Blocks
+	}
+}
+
+// release gives the chain's memory back: no attempt reads it any more.
+func (p *plan) release() {
+	if p != nil && p.chain != nil {
+		chains.Put(p.chain)
+		p.chain, p.query.Chain = nil, prompt.Chain{}
 	}
 }

@@ -159,6 +159,7 @@ func (x *exchange) finish() {
 	if x.plan != nil {
 		x.plan.endpoint.Recorder.Take(&x.rec, x.plan.encode) // while the body is there
 	}
+	x.plan.release()
 	x.leaveBody()
 	x.body.release()
 	if x.rec.Outcome == "" {

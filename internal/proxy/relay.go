@@ -164,7 +164,7 @@ func (c *call) whole(o *observer) health.Outcome {
 	case rec.Status >= 400:
 		rec.Outcome = telemetry.OutcomeClientError
 	default:
-		rec.Outcome = telemetry.OutcomeOK
+		rec.Outcome, c.answered = telemetry.OutcomeOK, true
 	}
 	return health.OfStatus(rec.Status)
 }

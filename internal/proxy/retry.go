@@ -99,27 +99,34 @@ func noReplica() *dialect.Error {
 		Message: "no replica is there to serve this model now; try again"}
 }
 
-// acquire lets the variant's strategy choose a replica and counts the request there in the same step.
-func (x *exchange) acquire() *fleet.Lease {
+// acquire lets the variant's strategy choose a replica and counts the request there in the same step. A strategy that learns gets
+// to know of it by the flight; others have none.
+func (x *exchange) acquire() (*fleet.Lease, routing.Flight) {
 	began := x.Now()
 	p := x.plan
 	p.query.Tried, p.query.Now = x.tried, began
+	observer, _ := p.variant.Strategy.(routing.Observer)
 	var first [1]routing.Candidate
+	var flight routing.Flight
 	lease := p.variant.Pool.Fleet.Acquire(func(v *fleet.View) *fleet.Replica {
 		ranking := p.variant.Strategy.Rank(&p.query, v, first[:0])
 		if len(ranking) == 0 {
 			return nil
 		}
 		first[0] = ranking[0]
+		if observer != nil {
+			flight = observer.Began(&p.query, &first[0])
+		}
 		return ranking[0].Replica
 	})
 	x.rec.Decide += x.Now().Sub(began)
 	if lease == nil {
-		return nil
+		return nil, nil
 	}
 	x.rec.Replica, x.rec.Decision = lease.Replica().ID(), string(first[0].Reason)
 	if len(x.tried) > 0 {
 		x.rec.Decision = string(routing.Retry)
 	}
-	return lease
+	x.rec.PredictedTokens = first[0].Cost.HitTokens
+	return lease, flight
 }

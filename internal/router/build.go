@@ -6,29 +6,47 @@ import (
 
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/endpoint"
+	"github.com/warmpath/warmpath/internal/engine"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/routing"
 )
 
-// strategies holds a strategy for each variant, by endpoint and place.
-type strategies map[string][]routing.Strategy
+// strategies holds the strategy of each variant.
+type strategies map[placement]routing.Strategy
 
-func newStrategies(cfg *config.Config) (strategies, error) {
+// placement is a variant and everything that its strategy is made of.
+type placement struct {
+	endpoint, variant, pool string
+	name                    string
+	options                 routing.Options
+}
+
+func placementOf(cfg *config.Config, endpoint string, v config.Variant) placement {
+	return placement{endpoint: endpoint, variant: v.Name, pool: v.Pool, name: v.Routing.Strategy, options: routing.Options{
+		PrefixLength: v.Routing.PrefixLength, ConcurrencyThreshold: v.Routing.ConcurrencyThreshold,
+		WholePrompts: engine.WholePrompts(cfg.Pools[v.Pool].Engine),
+	}}
+}
+
+// newStrategies makes the strategies of a configuration. Those that were in use for the same variants stay, with all that they
+// have learned.
+func newStrategies(cfg *config.Config, before strategies) (strategies, error) {
 	made := strategies{}
 	for name, e := range cfg.Endpoints {
 		for _, v := range e.Variants {
-			s, err := routing.New(v.Routing.Strategy, options(v.Routing))
+			p := placementOf(cfg, name, v)
+			if s, kept := before[p]; kept {
+				made[p] = s
+				continue
+			}
+			s, err := routing.New(p.name, p.options)
 			if err != nil {
 				return nil, fmt.Errorf("endpoint %s, variant %s: %w", name, v.Name, err)
 			}
-			made[name] = append(made[name], s)
+			made[p] = s
 		}
 	}
 	return made, nil
-}
-
-func options(r config.Routing) routing.Options {
-	return routing.Options{PrefixLength: r.PrefixLength, ConcurrencyThreshold: r.ConcurrencyThreshold}
 }
 
 // parts are what the endpoints of a configuration are made of, beside the configuration itself.
@@ -50,6 +68,7 @@ func newSettings(cfg *config.Config, made parts, before *proxy.Settings) *proxy.
 	for name, c := range cfg.Endpoints {
 		e := &endpoint.Endpoint{
 			Name: name, Models: c.Models, Aliases: c.Aliases, Strict: c.StrictModels, MaxAttempts: c.Retry.MaxAttempts,
+			InjectUsage: c.Usage == "inject",
 			Timeouts: endpoint.Timeouts{
 				FirstByte: time.Duration(c.Timeouts.FirstByte), Idle: time.Duration(c.Timeouts.Idle), Total: time.Duration(c.Timeouts.Total),
 			},
@@ -59,9 +78,10 @@ func newSettings(cfg *config.Config, made parts, before *proxy.Settings) *proxy.
 		if e.Budget == nil || e.Budget.Share() != c.Retry.Budget {
 			e.Budget = endpoint.NewBudget(c.Retry.Budget, time.Now)
 		}
-		for i, v := range c.Variants {
+		for _, v := range c.Variants {
+			p := placementOf(cfg, name, v)
 			e.Variants = append(e.Variants, &endpoint.Variant{
-				Name: v.Name, Weight: v.Weight, Pool: made.pools[v.Pool].target, Strategy: made.strategies[name][i], Options: options(v.Routing),
+				Name: v.Name, Weight: v.Weight, Pool: made.pools[v.Pool].target, Strategy: made.strategies[p], Options: p.options,
 			})
 		}
 		endpoints = append(endpoints, e)

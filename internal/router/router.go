@@ -55,8 +55,9 @@ type Router struct {
 	cancel   context.CancelFunc
 	retiring sync.WaitGroup
 
-	mu        sync.Mutex // held by a reload from its beginning to its end
-	recorders recorders
+	mu         sync.Mutex // held by a reload from its beginning to its end
+	recorders  recorders
+	strategies strategies
 
 	state  sync.RWMutex // of what follows
 	config *config.Config
@@ -138,7 +139,7 @@ func (r *Router) Reload(context.Context) error {
 func (r *Router) Apply(cfg *config.Config) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	strategies, err := newStrategies(cfg)
+	strategies, err := newStrategies(cfg, r.strategies)
 	if err != nil {
 		return err
 	}
@@ -157,6 +158,7 @@ func (r *Router) Apply(cfg *config.Config) error {
 		}
 	}
 	r.settings.Store(newSettings(cfg, parts{next, strategies, recorders}, r.settings.Load()))
+	r.strategies = strategies
 	r.recorders.closeExcept(recorders)
 	r.recorders = recorders
 	before := r.pools

@@ -29,6 +29,7 @@ type exchange struct {
 	sequences []*emulator.Request // its answers; none if no engine can read it
 	open      int                 // of them, not finished
 	lease     *fleet.Lease        // nil while no replica has it
+	flight    routing.Flight      // what the strategy learns from; nil as the lease, or if it learns nothing
 	replica   *replica            // that has it; nil with the lease
 	place     int                 // in the replica's inFlight
 	decision  routing.Reason      // why it is there
@@ -74,16 +75,19 @@ func (x *exchange) advance(generated int, now time.Duration) {
 		x.gaps = append(x.gaps, now-x.last)
 	default:
 		x.begun, x.first = true, now
+		if x.flight != nil && x.query.Streamed {
+			x.flight.FirstToken(wall(now))
+		}
 		x.gaps = make([]time.Duration, 0, x.sequences[0].OutputTokens-1)
 	}
 	x.last = now
 }
 
 // abandon leaves a dead replica, so that another can be tried.
-func (x *exchange) abandon() {
-	x.release()
+func (x *exchange) abandon(now time.Duration) {
+	x.release(false, now)
 	x.query.Tried = append(x.query.Tried, x.lease.Replica())
-	x.lease, x.replica, x.decision = nil, nil, ""
+	x.lease, x.flight, x.replica, x.decision = nil, nil, nil, ""
 	fresh := make([]*emulator.Request, len(x.sequences))
 	for i, q := range x.sequences {
 		fresh[i] = &emulator.Request{Chain: q.Chain, PromptTokens: q.PromptTokens, OutputTokens: q.OutputTokens}
@@ -91,10 +95,24 @@ func (x *exchange) abandon() {
 	x.use(fresh)
 }
 
-// release gives back the hold on the replica, if there is one.
-func (x *exchange) release() {
-	if x.lease != nil {
-		x.lease.Release()
-		x.replica.forget(x)
+// release gives back the hold on the replica, if there is one, and tells the strategy how the request ended there.
+func (x *exchange) release(answered bool, now time.Duration) {
+	if x.lease == nil {
+		return
 	}
+	x.lease.Release()
+	x.replica.forget(x)
+	if x.flight == nil {
+		return
+	}
+	o := routing.Outcome{At: wall(now), Answered: answered, Streamed: x.query.Streamed}
+	if answered && x.router.reported {
+		o.CachedKnown = len(x.sequences) == 1 // as engines report an array of prompts
+		for _, q := range x.sequences {
+			o.PromptTokens += q.PromptTokens
+			o.CachedTokens += q.Cached()
+			o.OutputTokens += q.Generated()
+		}
+	}
+	x.flight.Ended(o)
 }

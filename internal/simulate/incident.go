@@ -139,7 +139,7 @@ func (s *simulation) kill(r *replica, now time.Duration) {
 			s.end(x, failedBroken, now)
 			continue
 		}
-		x.abandon()
+		x.abandon(now)
 		s.dispatch(x, now)
 	}
 }
@@ -158,6 +158,9 @@ func (s *simulation) revive(r *replica) error {
 
 func (s *simulation) setHealth(r *replica, healthy bool) {
 	for _, router := range s.routers {
+		if !healthy {
+			router.members[r.index].MarkLost()
+		}
 		router.fleet.SetHealth(router.members[r.index], healthy)
 	}
 }

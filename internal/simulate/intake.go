@@ -20,12 +20,12 @@ type intake struct {
 // ahead is how many exchanges may be ready before they are wanted.
 const ahead = 256
 
-// open begins to read w, whose requests are keyed for a prefix length; 0 = they have no keys.
-func open(w workload.Workload, prefixLength int) *intake {
+// open begins to read w, whose requests get what the router's strategy goes by.
+func open(w workload.Workload, r *router) *intake {
 	in := &intake{exchanges: make(chan *exchange, ahead), stop: make(chan struct{})}
 	in.reading.Go(func() {
 		defer close(in.exchanges)
-		in.err = in.read(w, prefixLength)
+		in.err = in.read(w, r)
 	})
 	return in
 }
@@ -36,7 +36,7 @@ func (in *intake) close() {
 	in.reading.Wait()
 }
 
-func (in *intake) read(w workload.Workload, prefixLength int) error {
+func (in *intake) read(w workload.Workload, to *router) error {
 	for r := range w.Requests() {
 		if in.blockTokens == 0 {
 			in.blockTokens = blockTokens(&r)
@@ -45,8 +45,11 @@ func (in *intake) read(w workload.Workload, prefixLength int) error {
 			return fmt.Errorf("workload: it has blocks of %d tokens and of %d; simulate them apart", in.blockTokens, r.BlockTokens)
 		}
 		x := newExchange(&r, in.blockTokens)
-		if prefixLength > 0 {
-			x.query.Key, x.query.HasKey = Key(&r, prefixLength)
+		if to.prefixLength > 0 {
+			x.query.Key, x.query.HasKey = Key(&r, to.prefixLength)
+		}
+		if to.chained {
+			x.query.Chain, x.query.Streamed = Chain(nil, &r), to.streamed
 		}
 		select {
 		case in.exchanges <- x:

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"encoding/binary"
 	"net/http"
 	"strings"
@@ -19,8 +20,13 @@ import (
 type router struct {
 	fleet        *fleet.Fleet
 	strategy     routing.Strategy
-	prefixLength int           // 0 if the strategy asks for no key
-	now          time.Duration // what the fleet's clock shows
+	prefixLength int              // 0 if the strategy asks for no key
+	observer     routing.Observer // the strategy, if it learns
+	chained      bool             // the strategy asks for block chains
+	streamed     bool             // answers come token by token
+	reported     bool             // engines report tokens
+	capacity     int64            // what engines say that their caches hold, in tokens; 0 = they do not say
+	now          time.Duration    // what the fleet's clock shows
 	replicas     map[*fleet.Replica]*replica
 	members      []*fleet.Replica // by the index of their replica
 }
@@ -30,7 +36,10 @@ func newRouter(o *Options) (*router, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &router{strategy: strategy, replicas: map[*fleet.Replica]*replica{}}
+	r := &router{strategy: strategy, replicas: map[*fleet.Replica]*replica{}, streamed: !o.Unstreamed, reported: !o.Unreported}
+	r.observer, _ = strategy.(routing.Observer)
+	_, r.chained = strategy.(routing.Chained)
+	r.capacity = int64(max(0, cmp.Or(o.Published, o.CacheTokens)))
 	if keyed, ok := strategy.(routing.Keyed); ok {
 		r.prefixLength = keyed.PrefixLength()
 	}
@@ -55,6 +64,7 @@ func (r *router) learn(all []*replica) {
 		known := byID[member.ID()]
 		if r.members[known.index] == nil {
 			r.members[known.index], r.replicas[member] = member, known
+			member.SetSignals(fleet.Signals{CacheTokens: r.capacity})
 			r.fleet.SetHealth(member, true)
 		}
 	}
@@ -71,6 +81,9 @@ func (r *router) acquire(x *exchange, now time.Duration) bool {
 			return nil
 		}
 		first[0] = ranking[0]
+		if r.observer != nil {
+			x.flight = r.observer.Began(&x.query, &first[0])
+		}
 		return ranking[0].Replica
 	})
 	if lease == nil {
@@ -102,6 +115,38 @@ func Key(request *workload.Request, prefixLength int) (key uint64, ok bool) {
 		key, _, ok = prompt.BytesKey(request.Body, prefixLength, "")
 	}
 	return key, ok
+}
+
+// Chain is the block chain that KV_AWARE sees of a request, in dst's memory. Of a request of which only the ids of its blocks are
+// known, each id stands for as many blocks as the text would have.
+func Chain(dst []uint64, request *workload.Request) prompt.Chain {
+	if request.Body == nil && request.BlockTokens > 0 {
+		return blocksChain(dst, request)
+	}
+	path, _, _ := strings.Cut(request.Path, "?")
+	route, _ := dialect.Recognise(http.MethodPost, path)
+	switch route.Window {
+	case dialect.TextWindow:
+		if body, err := prompt.Scan(request.Body, route.Shape); err == nil {
+			return body.Chain(dst, body.Model)
+		}
+	case dialect.ByteWindow:
+		return prompt.BytesChain(dst, request.Body)
+	}
+	return prompt.Chain{}
+}
+
+func blocksChain(dst []uint64, r *workload.Request) prompt.Chain {
+	c := prompt.Chain{Blocks: dst[:0], Bytes: r.PromptTokens * charactersPerToken}
+	each := r.BlockTokens * charactersPerToken
+	for i := range c.Bytes / prompt.BlockBytes {
+		at := i * prompt.BlockBytes
+		if at/each >= len(r.Blocks) {
+			break
+		}
+		c.Blocks = append(c.Blocks, routing.Score(r.Blocks[at/each], uint64(at%each)))
+	}
+	return c
 }
 
 // charactersPerToken is the length of a token where only the number of tokens is known.

@@ -26,6 +26,10 @@ type Options struct {
 	SlowStart time.Duration // in which a replica that joins or returns takes a growing share of cold work; 0 = none
 	Incidents []Incident    // what happens to the fleet, in any order
 
+	Published  int  // tokens that engines say their cache holds; 0 = the truth, less than 0 = they do not say
+	Unreported bool // answers do not tell how many tokens they had, or found cached
+	Unstreamed bool // answers come as a whole: nobody sees their first token
+
 	// Concurrency makes the loop closed: that many requests are open at any time and the workload's times are ignored; 0 = the
 	// loop is open.
 	Concurrency int
@@ -60,7 +64,7 @@ func run(ctx context.Context, w workload.Workload, o Options) (*bench.Run, error
 	if err != nil {
 		return nil, err
 	}
-	in := open(w, s.routers[0].prefixLength)
+	in := open(w, s.routers[0])
 	defer in.close()
 	if err := s.play(ctx, in); err != nil {
 		return nil, err

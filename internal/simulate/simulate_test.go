@@ -255,7 +255,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := documents(8, 20, 20*time.Millisecond)
-	in := open(w, s.routers[0].prefixLength)
+	in := open(w, s.routers[0])
 	defer in.close()
 	if err := s.play(t.Context(), in); err != nil {
 		t.Fatal(err)

@@ -143,7 +143,7 @@ func (s *simulation) arrive(x *exchange, now time.Duration) {
 func (s *simulation) dispatch(x *exchange, now time.Duration) {
 	for len(x.query.Tried) < maxAttempts && x.router.acquire(x, now) {
 		if x.replica.core == nil {
-			x.abandon()
+			x.abandon(now)
 			continue
 		}
 		if !x.replica.submit(x) {
@@ -195,7 +195,7 @@ func (s *simulation) step(r *replica, m moment) {
 // end closes an exchange for good.
 func (s *simulation) end(x *exchange, failure string, now time.Duration) {
 	s.tally.Add(x.outcome(failure, now))
-	x.release()
+	x.release(failure == answered, now)
 	if s.o.Concurrency > 0 {
 		s.agenda.add(moment{at: now, kind: arrival})
 	}

@@ -56,6 +56,11 @@ type Request struct {
 	CachedTokens int64
 	OutputTokens int64
 	HasUsage     bool
+	CachedKnown  bool // CachedTokens was reported too, 0 included, and is not one of several prompts' in the request
+
+	// PredictedTokens are those of the prompt that the strategy believed to be in the replica's cache when it chose it; 0
+	// from strategies that believe nothing.
+	PredictedTokens float64
 
 	Err string // the last upstream error, never body content
 }
