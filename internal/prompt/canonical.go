@@ -1,6 +1,10 @@
 package prompt
 
-import "github.com/zeebo/xxh3"
+import (
+	"encoding/binary"
+
+	"github.com/zeebo/xxh3"
+)
 
 // The canonical prompt is what an engine's chat template makes of a body, as far
 // as that can be told without the template: the same parts in about the same
@@ -218,11 +222,8 @@ func (v value) isMedia() bool {
 
 // media writes 8 bytes for a part of any size.
 func (c *chainer) media(part value) {
-	digest := xxh3.Hash(part)
-	c.scratch = append(c.scratch[:0], fieldMedia)
-	for shift := 0; shift < 64; shift += 8 {
-		c.scratch = append(c.scratch, byte(digest>>shift))
-	}
+	c.begin(fieldMedia)
+	c.scratch = binary.LittleEndian.AppendUint64(c.scratch[:0], xxh3.Hash(part))
 	c.write(c.scratch)
 }
 

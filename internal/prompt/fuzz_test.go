@@ -19,6 +19,12 @@ var bodySeeds = []string{
 	`{"prompt":["ab","c",""]}`, `{"prompt":[[1,2],[3,4]]}`, `{"prompt":"`, `{"":1,"prompt":null}`,
 	`{"instructions":"be brief","input":[{"role":"user","content":[{"type":"input_text","text":"x"}]},{"type":"input_text","text":"y"},"z",{"type":"reasoning"}]}`,
 	`{"system":[{"type":"text","text":"s"}],"messages":[{"content":"q\"\\\/\b\f\n\r\t"}]}`,
+	`{"cache_salt":"s\u0061lt","extra_key":null,"lora":[{"id":0,"scale":1.0}],"lora_path":"a","tools":[],"functions":[{"name":"f"}],"documents":[{"text":"d"}],"messages":[]}`,
+	`{"tools":[{"type":"function"}],"messages":[{"content":"c","role":"tool","tool_call_id":"1","name":"n","reasoning":"r","reasoning_content":[],"function_call":{}}]}`,
+	`{"system":"s","messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"x"},{"type":"q","content":[1]}],"cache_control":{}},{"input_audio":{}}]}]}`,
+	`{"input":[{"type":"function_call","arguments":"{\"a\":1}","call_id":null},{"type":"function_call_output","output":"x"}],"tools":[1]}`,
+	`{"prompt":[0,268435455,268435456,1.0,-1,01]}`, `{"prompt":[ 0 , 268435455 , 268435456 , 1.0, -1, 1234567890, 12e3 ]}`,
+	`{"prompt":"` + strings.Repeat(`0123\u00e9\/\\u\\\/\n`, 40) + `\\"}`, "{\"prompt\":\"" + strings.Repeat("\xf8\xff\xc0a", 90) + "\"}",
 	"{ \"messages\" :\t[ { \"content\" : \"a\" , \"content\" : [ \"b\" ] } ,\r\n{ } ] }",
 }
 

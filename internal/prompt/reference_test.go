@@ -23,6 +23,7 @@ type node struct {
 	text       string // decoded, if a string
 	items      []node
 	members    map[string]node // of duplicates the last
+	pairs      []node          // names and values in turn, duplicates included
 	start, end int
 }
 
@@ -85,6 +86,7 @@ func readChildren(n *node, d *jsontext.Decoder, body string) error {
 			return err
 		}
 		n.members[child.text] = val
+		n.pairs = append(n.pairs, child, val)
 	}
 	_, err := d.ReadToken()
 	return err
@@ -292,6 +294,7 @@ func compareWithReference(t rapid.TB, raw []byte, shape Shape, prefixLength int,
 	}
 	if !bytes.Equal(raw, mended) { // what its strings say is the engine's to judge; here it only must be read without harm
 		body.TextKey(prefixLength, hint)
+		body.Chain(nil, hint)
 		return
 	}
 	model := root.members["model"]
@@ -313,6 +316,7 @@ func compareWithReference(t rapid.TB, raw []byte, shape Shape, prefixLength int,
 		t.Errorf("%.200q: TextKey = %x %d %v, want %x %d %v", raw, key, used, ok, wantKey, wantUsed, wantOK)
 	}
 	compareSplice(t, &body, root, hint)
+	compareChain(t, &body, root, shape, hint)
 }
 
 // compareSplice checks that a body with another model is the same but for it.
