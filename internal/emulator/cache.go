@@ -125,8 +125,11 @@ func (c *cache) rest(b *block) {
 }
 
 // evict drops least recently used blocks until what is left fits.
-func (c *cache) evict() {
-	for c.pinned+c.reserved+c.idle > c.capacity && c.idle > 0 {
+func (c *cache) evict() { c.shrink(c.capacity - c.pinned - c.reserved) }
+
+// shrink drops least recently used blocks until at most so many are idle, if there are more.
+func (c *cache) shrink(idle int) {
+	for c.idle > max(0, idle) {
 		b := c.lru.next
 		b.prev.next, b.next.prev = b.next, b.prev
 		c.idle--

@@ -175,6 +175,9 @@ func (c *Core) Cancel(r *Request) {
 	r.state = ended
 }
 
+// ResetCache forgets everything that no running request holds.
+func (c *Core) ResetCache() { c.cache.shrink(0) }
+
 // Begin admits waiting requests and schedules one step at now. It returns when the step ends, or false when there is
 // nothing to compute. Called again during a step, it returns the end of that step; where sequences share no steps
 // (Cost.Slots), it first starts those that have found a slot, and the end may come earlier.

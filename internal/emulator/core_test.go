@@ -362,6 +362,12 @@ func TestCoreProperties(t *testing.T) {
 				}
 				finish()
 			},
+			"reset": func(*rapid.T) {
+				core.ResetCache()
+				if core.cache.idle != 0 {
+					t.Fatalf("%d blocks are idle after a reset", core.cache.idle)
+				}
+			},
 			"step": func(t *rapid.T) {
 				if end, ok := core.Begin(0); ok && end <= 0 {
 					t.Fatal("a step took no time")

@@ -84,6 +84,7 @@ func (s *Server) table() map[string]map[string]http.HandlerFunc {
 		"/health":                   get(s.health),
 		"/ping":                     {"GET": s.health, "POST": s.health},
 		"/version":                  get(s.version),
+		"/reset_prefix_cache":       post(s.resetPrefixCache),
 		"/metrics":                  {"GET": metrics, "HEAD": metrics},
 		"/emulator/faults":          {"GET": s.getFaults, "POST": s.postFaults, "DELETE": s.deleteFaults},
 	}
@@ -249,6 +250,13 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	if _, ok := s.faults.take(r.URL.Path); ok {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
+}
+
+// resetPrefixCache answers 200 without a body, as vLLM does in its development mode. What running requests hold stays cached.
+func (s *Server) resetPrefixCache(http.ResponseWriter, *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.core.ResetCache()
 }
 
 func (s *Server) version(w http.ResponseWriter, _ *http.Request) {

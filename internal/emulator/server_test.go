@@ -104,6 +104,19 @@ func TestRepeatedPromptHitsAllButItsEnd(t *testing.T) {
 	})
 }
 
+func TestResetEmptiesTheCache(t *testing.T) {
+	virtual(t, Options{}, func(t *testing.T, s *Server) {
+		body := fmt.Sprintf(`{"prompt":%q}`, strings.Repeat("abcd", 160))
+		usageOf(t, do(s, "POST", "/v1/completions", body))
+		if w := do(s, "POST", "/reset_prefix_cache", ""); w.Code != http.StatusOK || w.Body.Len() != 0 {
+			t.Errorf("reset: got %d %q, want an empty 200", w.Code, w.Body)
+		}
+		if _, cached := usageOf(t, do(s, "POST", "/v1/completions", body)); cached != 0 {
+			t.Errorf("got %d cached tokens after a reset, want none", cached)
+		}
+	})
+}
+
 func TestNextTurnHitsTheAnswer(t *testing.T) {
 	virtual(t, Options{}, func(t *testing.T, s *Server) {
 		question := `{"role":"user","content":"What is a prefix cache, and why odd lengths?"}`
