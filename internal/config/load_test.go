@@ -43,6 +43,7 @@ func TestDefaults(t *testing.T) {
 		Pools: map[string]Pool{"engines": {
 			Engine: "generic", Static: []string{"http://127.0.0.1:8000"},
 			Health:    Health{Enabled: true, Interval: seconds(1), Timeout: seconds(1), UnhealthyAfter: 3, HealthyAfter: 1},
+			Metrics:   Metrics{Enabled: true, Interval: seconds(5), Timeout: seconds(2)},
 			Ejection:  Ejection{ConsecutiveErrors: 5, BaseTime: seconds(1), MaxTime: seconds(30)},
 			SlowStart: seconds(10), ConnectTimeout: seconds(1), CancelOnDisconnect: true,
 		}},

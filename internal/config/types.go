@@ -77,6 +77,8 @@ type Pool struct {
 	DNS *DNS `yaml:"dns"`
 	// Health is the active probe of each replica.
 	Health Health `yaml:"health"`
+	// Metrics is the reading of each replica's metrics page.
+	Metrics Metrics `yaml:"metrics"`
 	// Ejection takes a replica out of rotation because of what its answers show.
 	Ejection Ejection `yaml:"ejection"`
 	// SlowStart is the window over which a new or returning replica takes a growing share of cold work. 0s means none.
@@ -121,6 +123,20 @@ type Health struct {
 	UnhealthyAfter int `yaml:"unhealthy_after" default:"3" min:"1" max:"100"`
 	// HealthyAfter is the number of good probes in a row after which a replica is put into rotation.
 	HealthyAfter int `yaml:"healthy_after" default:"1" min:"1" max:"100"`
+}
+
+// Metrics is the reading of what engines say of themselves: their load, which is only shown, and the size of their caches. It also
+// takes engines that say they sleep out of rotation. See docs/engines.md.
+type Metrics struct {
+	// Enabled turns the reading on.
+	Enabled bool `yaml:"enabled" default:"true"`
+	// Path is the path of the metrics page, in the Prometheus text format. Without it, the engine's own is used; `generic` has
+	// none and is not read.
+	Path string `yaml:"path"`
+	// Interval is the time between two readings of one replica.
+	Interval Duration `yaml:"interval" default:"5s" min:"100ms" max:"1h"`
+	// Timeout is the time that a reading may take. Readings of one replica never overlap.
+	Timeout Duration `yaml:"timeout" default:"2s" min:"10ms" max:"1m"`
 }
 
 // Ejection is the passive health check. A failed connection ejects at once, 5xx answers after several in a row; 4xx

@@ -77,10 +77,19 @@ func (r *report) pool(p Pool, path string) {
 	if p.DNS != nil {
 		r.dns(*p.DNS, join(path, "dns"))
 	}
-	if u, err := url.ParseRequestURI(p.Health.Path); p.Health.Path != "" && (err != nil || u.Host != "" || p.Health.Path[0] != '/') {
-		r.errorf(join(join(path, "health"), "path"), "is not a path; write it from the first slash, such as /health")
-	}
+	r.urlPath(p.Health.Path, join(join(path, "health"), "path"), "/health")
+	r.urlPath(p.Metrics.Path, join(join(path, "metrics"), "path"), "/metrics")
 	r.ejection(p.Ejection, join(path, "ejection"))
+}
+
+// urlPath checks the path below a replica's base URL, if one is given.
+func (r *report) urlPath(urlPath, path, example string) {
+	if urlPath == "" {
+		return
+	}
+	if u, err := url.ParseRequestURI(urlPath); err != nil || u.Host != "" || urlPath[0] != '/' {
+		r.errorf(path, "is not a path; write it from the first slash, such as %s", example)
+	}
 }
 
 // source checks that the pool says in exactly one way where its replicas are.
