@@ -56,12 +56,17 @@ func TestGoldenKeys(t *testing.T) {
 		t.Errorf("keys changed (-want +got):\n%s", diff)
 	}
 	if *update {
-		data, err = json.MarshalIndent(got, "", "  ")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, append(data, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		writeGolden(t, file, got)
+	}
+}
+
+func writeGolden(t *testing.T, file string, vectors any) {
+	t.Helper()
+	data, err := json.MarshalIndent(vectors, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append(data, '\n'), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
