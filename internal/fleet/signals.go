@@ -46,6 +46,19 @@ func (r Reading) MarshalJSON() ([]byte, error) {
 	return json.Marshal(r.Value)
 }
 
+// UnmarshalJSON reads what MarshalJSON has written.
+func (r *Reading) UnmarshalJSON(text []byte) error {
+	var value *float64
+	if err := json.Unmarshal(text, &value); err != nil {
+		return err
+	}
+	*r = Reading{}
+	if value != nil {
+		*r = Read(*value)
+	}
+	return nil
+}
+
 // Signals returns what the engine last said of itself. It never blocks.
 func (r *Replica) Signals() Signals {
 	if s := r.signals.Load(); s != nil {

@@ -60,9 +60,20 @@ func TestSignalsAsJSON(t *testing.T) {
 		if err != nil || string(got) != tt.want {
 			t.Errorf("%s: got %s, %v; want %s", tt.name, got, err, tt.want)
 		}
+		var back Signals
+		if err := json.Unmarshal(got, &back); err != nil || back != tt.in {
+			t.Errorf("%s: read back as %+v, %v", tt.name, back, err)
+		}
 	}
 	if got, err := json.Marshal(Reading{}); err != nil || string(got) != "null" {
 		t.Errorf("an unknown reading: got %s, %v; want null", got, err)
+	}
+	known := Read(1)
+	if err := json.Unmarshal([]byte("null"), &known); err != nil || known.Known {
+		t.Errorf("null read as %+v, %v; want unknown", known, err)
+	}
+	if err := json.Unmarshal([]byte(`"many"`), &known); err == nil {
+		t.Error("a text reads as a number")
 	}
 }
 
