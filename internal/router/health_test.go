@@ -73,8 +73,8 @@ func TestC062_TheHealthPathIsTheEnginesUnlessSet(t *testing.T) {
 	for _, tt := range []struct {
 		name, keys, want string
 	}{
-		{"the engine's own", "engine: vllm", "/health"},
-		{"set", "engine: vllm, health: {path: /ready, interval: 100ms}", "/ready"},
+		{"the engine's own", "engine: vllm, metrics: {enabled: false}", "/health"},
+		{"set", "engine: vllm, metrics: {enabled: false}, health: {path: /ready, interval: 100ms}", "/ready"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			asked := make(chan string, 1<<10)

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -25,7 +26,7 @@ const idleUpstream = 4 * time.Second
 // retireTick is how often a removed pool is looked at for its last request to have ended.
 const retireTick = 100 * time.Millisecond
 
-// pool keeps one fleet up to date: its source says who is there, its prober and outlier say how they are. It lives as long as the
+// pool keeps one fleet up to date: its source says who is there, its prober, outlier and scraper say how they are. It lives as long as the
 // configuration has a pool of its name; update replaces only the parts whose settings have changed.
 type pool struct {
 	name    string
@@ -36,9 +37,10 @@ type pool struct {
 	config  config.Pool
 	target  *endpoint.Pool // what the data plane sees; a new object whenever a part is replaced
 
-	mu      sync.Mutex // of prober, which the source's goroutine uses too
+	mu      sync.Mutex // of prober and scraper, which the source's goroutine uses too
 	prober  *health.Prober
 	outlier *health.Outlier
+	scraper *health.Scraper
 
 	stopSource func() // cancels the source and waits for it
 	known      chan struct{}
@@ -56,7 +58,7 @@ func (p *pool) update(c config.Pool) {
 	before, first := p.config, p.target == nil
 	p.config = c
 	target := &endpoint.Pool{
-		Name: p.name, Fleet: p.fleet, Outlier: p.outlier, CachedApart: c.Engine == "llamacpp", KeepOnDisconnect: !c.CancelOnDisconnect,
+		Name: p.name, Fleet: p.fleet, Outlier: p.outlier, CachedApart: engine.CachedApart(c.Engine), KeepOnDisconnect: !c.CancelOnDisconnect,
 	}
 	if key := c.APIKey.Reveal(); key != "" {
 		target.Authorization = "Bearer " + key
@@ -67,6 +69,9 @@ func (p *pool) update(c config.Pool) {
 	if first || before.Ejection != c.Ejection || before.Health != c.Health || before.Engine != c.Engine || !before.APIKey.Equal(c.APIKey) {
 		p.watchHealth(c)
 		target.Outlier = p.outlier
+	}
+	if first || before.Metrics != c.Metrics || before.Engine != c.Engine || !before.APIKey.Equal(c.APIKey) {
+		p.watchMetrics(c)
 	}
 	if first || before.ConnectTimeout != c.ConnectTimeout {
 		target.Transport = newTransport(time.Duration(c.ConnectTimeout))
@@ -119,6 +124,32 @@ func (p *pool) stopHealth() {
 	if p.prober != nil {
 		p.prober.Stop()
 		p.outlier.Stop()
+	}
+}
+
+// watchMetrics replaces the scraper.
+func (p *pool) watchMetrics(c config.Pool) {
+	o := health.ScrapeOptions{
+		Interval: time.Duration(c.Metrics.Interval), Timeout: time.Duration(c.Metrics.Timeout), APIKey: c.APIKey.Reveal(), Log: p.log,
+		OnFailure: func(replica string) { p.metrics.ScrapeFailed(p.name, replica) },
+	}
+	e, _ := engine.Lookup(c.Engine)
+	if metered, ok := e.(engine.Metered); ok && c.Metrics.Enabled {
+		o.Path, o.Read = cmp.Or(c.Metrics.Path, metered.MetricsPath()), metered.ReadSignals
+	}
+	scraper := health.NewScraper(p.fleet, o)
+	p.stopMetrics()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.scraper = scraper
+	scraper.Sync()
+}
+
+func (p *pool) stopMetrics() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.scraper != nil {
+		p.scraper.Stop()
 	}
 }
 
@@ -185,6 +216,7 @@ func (p *pool) apply(set []fleet.Target) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.prober.Sync()
+	p.scraper.Sync()
 	select {
 	case <-p.known:
 	default:
@@ -240,6 +272,7 @@ func (p *pool) leftovers() []fleet.Status {
 func (p *pool) close() {
 	p.stopSource()
 	p.stopHealth()
+	p.stopMetrics()
 	if t, ok := p.target.Transport.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
 	}
