@@ -15,6 +15,9 @@ import (
 	"github.com/warmpath/warmpath/internal/routing"
 )
 
+// promptly is shorter than any time limit of a rig, and longer than a machine with much else to do takes.
+const promptly = 10 * time.Second
+
 // TestC006_ClientLeaves has a client hang up in each phase of an answer and looks at what the engine notices.
 func TestC006_ClientLeaves(t *testing.T) {
 	leave := map[string]func(c *net.TCPConn){
@@ -43,7 +46,7 @@ func TestC006_ClientLeaves(t *testing.T) {
 				}
 				left := time.Now()
 				end(c)
-				if took := (<-dropped).Sub(left); took > time.Second {
+				if took := (<-dropped).Sub(left); took > promptly {
 					t.Errorf("the engine was told after %s", took)
 				}
 				if how == "half-closes" && phase != "mid-stream" {

@@ -23,6 +23,7 @@ func TestC107_AliasLeadsToEachEnginesOwnName(t *testing.T) {
 	other.Name, other.Models, other.Aliases = "other", []string{"real-b"}, map[string]string{"y": "real-b"}
 	g.retable(&other)
 	g.post(t, "/v1/completions", `{"model":"x"}`)
+	g.access(t, 1)
 	for _, e := range engines {
 		if seen := e.received(); len(seen) != 1 || !bytes.Equal(seen[0].body, []byte(`{"model":"real-a"}`)) {
 			t.Errorf("an engine got %+v", seen)

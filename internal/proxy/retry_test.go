@@ -160,6 +160,7 @@ func TestC070_NextAttemptGoesElsewhere(t *testing.T) {
 	a, b := newReplica(t, nil), newReplica(t, nil)
 	g := newRig(t, routing.NamePrefixAware, a, b)
 	resp, _ := g.post(t, "/v1/chat/completions", chatBody)
+	g.access(t, 1)
 	owner, other := a, b
 	if strings.HasSuffix(b.URL, resp.Header.Get("X-Warmpath-Replica")) {
 		owner, other = b, a

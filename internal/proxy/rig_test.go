@@ -223,7 +223,8 @@ type accessLine struct {
 	OutputTokens     int64 `json:"output_tokens"`
 }
 
-// access waits for n access lines and returns them; it fails if there are more.
+// access waits for n access lines and returns them in the order in which they were written; it fails if there are more. An answer
+// may reach its client before its line is written: to know whose line is whose, wait for it before the next request is sent.
 func (g *rig) access(t testing.TB, n int) (lines []accessLine) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d requests are logged", n), func() bool {
@@ -247,12 +248,12 @@ func (g *rig) idle(t testing.TB) {
 	eventually(t, "nothing is in flight", func() bool { return g.inFlight() == 0 })
 }
 
-// eventually waits for a condition that another goroutine brings about.
+// eventually waits for a condition that another goroutine brings about. Its limit only ends a test that would hang.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(10 * time.Second)
+	limit := time.After(time.Minute)
 	for !condition() {
 		select {
 		case <-tick.C:

@@ -227,7 +227,8 @@ func TestC042_AbortsLeaveNoStackTraces(t *testing.T) {
 				reset(c.(*net.TCPConn))
 				continue
 			}
-			if rest, err := io.ReadAll(resp.Body); err == nil || resp.StatusCode == 200 && !strings.HasPrefix(anEvent, string(rest)) {
+			// A reset that overtakes the event makes it a 502, which is whole.
+			if rest, err := io.ReadAll(resp.Body); resp.StatusCode == 200 && (err == nil || !strings.HasPrefix(anEvent, string(rest))) {
 				t.Fatalf("the client got %q, %v", rest, err)
 			}
 			c.Close()

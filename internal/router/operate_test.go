@@ -51,6 +51,7 @@ func TestC098_DrainByHand(t *testing.T) {
 	t.Parallel()
 	a, b := newEngine(t), newEngine(t)
 	s := start(t, onePool(static(a, b), leastOutstanding))
+	s.ready(t, a, b)
 	var reads []func() (string, error)
 	for range 10 {
 		reads = append(reads, s.open(t))
@@ -124,6 +125,7 @@ func TestOneEmptyPoolDoesNotTakeTheOthersOutOfService(t *testing.T) {
 	a := newEngine(t)
 	source, _ := replicaFile(t, "[]")
 	s := start(t, fmt.Sprintf("pools: {p: {%s, %s}, empty: {%s}}\nendpoints:\n  e: {models: [m], variants: [{pool: p}]}\n  f: {models: [n], variants: [{pool: empty}]}\n", static(a), quick, source))
+	s.ready(t, a)
 	if status, answer := s.ask(t, http.MethodGet, "/readyz", ""); status != http.StatusOK {
 		t.Errorf("got %d %s, want 200", status, answer)
 	}
@@ -138,9 +140,7 @@ func TestExplainAgreesWithWhatHappens(t *testing.T) {
 	t.Parallel()
 	engines := []*engine{newEngine(t), newEngine(t), newEngine(t)}
 	s := start(t, onePool(static(engines...), "PREFIX_AWARE"))
-	for _, e := range engines {
-		s.becomes(t, e.address(), fleet.Ready)
-	}
+	s.ready(t, engines...)
 	for i := range 10 {
 		body := strings.Replace(chatBody, "hello", fmt.Sprintf("document %d", i), 1)
 		status, answer := s.ask(t, http.MethodPost, "/api/v1/explain", body)

@@ -312,18 +312,26 @@ func (s *site) status(t testing.TB, address string) (found fleet.Status) {
 	return found
 }
 
+// ready waits until all of these engines are in use.
+func (s *site) ready(t testing.TB, engines ...*engine) {
+	t.Helper()
+	for _, e := range engines {
+		s.becomes(t, e.address(), fleet.Ready)
+	}
+}
+
 // becomes waits until the replica at an address is in a state.
 func (s *site) becomes(t testing.TB, address string, state fleet.State) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%s is %s", address, state), func() bool { return s.status(t, address).State == state })
 }
 
-// eventually waits for a condition that another goroutine brings about.
+// eventually waits for a condition that another goroutine brings about. Its limit only ends a test that would hang.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(10 * time.Second)
+	limit := time.After(time.Minute)
 	for !condition() {
 		select {
 		case <-tick.C:
@@ -333,8 +341,8 @@ func eventually(t testing.TB, what string, condition func() bool) {
 	}
 }
 
-// quick makes a pool notice within tenths of a second what takes seconds by default.
-const quick = "health: {interval: 100ms, timeout: 500ms, unhealthy_after: 2}, ejection: {base_time: 50ms, max_time: 200ms}, slow_start: 0s"
+// quick makes a pool notice within tenths of a second what takes seconds by default, and yet take no slow machine for a sick engine.
+const quick = "health: {interval: 100ms, timeout: 30s, unhealthy_after: 2}, ejection: {base_time: 50ms, max_time: 200ms}, slow_start: 0s, connect_timeout: 30s"
 
 // onePool is a configuration of one pool with a source, and one endpoint with a strategy.
 func onePool(source, strategy string) string {

@@ -71,12 +71,13 @@ func get(url string) int {
 	return resp.StatusCode
 }
 
-const anyPort = "admin: {listen: 127.0.0.1:0}\ndata: {listen: 127.0.0.1:0, drain: {delay: 500ms, limit: %s}}\n"
+// anyPort takes the delay and the limit of the drain.
+const anyPort = "admin: {listen: 127.0.0.1:0}\ndata: {listen: 127.0.0.1:0, drain: {delay: %s, limit: %s}}\n"
 
 func TestServeDrains(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
-	s := serve(t, fmt.Sprintf(anyPort, "1m")+onePool(static(e), leastOutstanding))
+	s := serve(t, fmt.Sprintf(anyPort, "3s", "1m")+onePool(static(e), leastOutstanding))
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	post := func(body string) (*http.Response, error) {
@@ -122,7 +123,7 @@ func TestServeDrains(t *testing.T) {
 func TestServeTakesAnOpenConnectionsNextRequestWithinTheDelay(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
-	s := serve(t, fmt.Sprintf(anyPort, "1m")+onePool(static(e), leastOutstanding))
+	s := serve(t, fmt.Sprintf(anyPort, "3s", "1m")+onePool(static(e), leastOutstanding))
 	conn, err := net.Dial("tcp", s.data)
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +154,7 @@ func TestServeTakesAnOpenConnectionsNextRequestWithinTheDelay(t *testing.T) {
 func TestServeCutsWhatOutlastsTheLimit(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
-	s := serve(t, fmt.Sprintf(anyPort, "100ms")+onePool(static(e), leastOutstanding))
+	s := serve(t, fmt.Sprintf(anyPort, "100ms", "100ms")+onePool(static(e), leastOutstanding))
 	stream, err := http.Post("http://"+s.data+"/v1/chat/completions", "application/json", strings.NewReader(streamBody))
 	if err != nil {
 		t.Fatal(err)
