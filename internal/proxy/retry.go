@@ -69,14 +69,15 @@ func (x *exchange) forward() *dialect.Error {
 // mayRetry decides whether a failed attempt is followed by another one, elsewhere. Nothing is charged to the endpoint's budget for
 // one that never reached an engine, or whose engine is gone: it adds no load to that which the fleet had taken on.
 func (x *exchange) mayRetry(f *failure) bool {
-	if f.final() || x.clientGone() || x.rec.Attempts >= x.plan.endpoint.MaxAttempts || !anotherThan(x.plan.variant.Pool.Fleet, x.tried) {
+	if f.final() || x.clientGone() || x.rec.Attempts >= x.plan.endpoint.MaxAttempts || !hasAnotherReplica(x.plan.variant.Pool.Fleet, x.tried) {
 		return false
 	}
 	return f.reason == failUnreachable.reason || f.reason == failLost.reason || x.plan.endpoint.Budget.Retry()
 }
 
-// anotherThan says whether the fleet has a replica to offer that is not among those tried.
-func anotherThan(f *fleet.Fleet, tried []*fleet.Replica) bool {
+// hasAnotherReplica says whether the fleet has a replica to offer that is not among those tried. One that was removed and is back
+// under its address counts: the attempt there is over. Compare hasAnotherAddress.
+func hasAnotherReplica(f *fleet.Fleet, tried []*fleet.Replica) bool {
 	return slices.ContainsFunc(f.View().Eligible, func(r *fleet.Replica) bool { return !slices.Contains(tried, r) })
 }
 

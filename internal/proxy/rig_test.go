@@ -137,7 +137,7 @@ func newRig(t testing.TB, strategy string, replicas ...*replica) *rig {
 // newRigAt is newRig for addresses.
 func newRigAt(t testing.TB, strategy string, urls ...string) *rig {
 	t.Helper()
-	g := assemble(t, strategy, (&net.Dialer{Timeout: 10 * time.Second}).DialContext, urls...)
+	g := assemble(t, strategy, (&net.Dialer{Timeout: time.Minute}).DialContext, urls...)
 	g.Server = httptest.NewUnstartedServer(g.proxy)
 	g.Config.ErrorLog = slog.NewLogLogger(slog.NewTextHandler(g.log, nil), slog.LevelError)
 	g.Config.Protocols = new(http.Protocols)

@@ -60,13 +60,13 @@ func (w *watchdog) start(c *call) {
 	pool, tried := c.x.plan.variant.Pool.Fleet, slices.Clip(c.x.tried)
 	movable := c.x.rec.Attempts < c.x.plan.endpoint.MaxAttempts
 	w.stopLost = context.AfterFunc(c.lost, func() {
-		w.mourn(movable && elsewhere(pool, tried), c.replica)
+		w.mourn(movable && hasAnotherAddress(pool, tried), c.replica)
 	})
 }
 
-// elsewhere says whether the fleet has a replica to offer at an address not among those tried. One that was removed and is back
-// under its address is likely to be the engine that has the request already.
-func elsewhere(f *fleet.Fleet, tried []*fleet.Replica) bool {
+// hasAnotherAddress says whether the fleet has a replica to offer at an address not among those tried. One that was removed and is
+// back under its address does not count: it is likely to be the engine that has the request still. Compare hasAnotherReplica.
+func hasAnotherAddress(f *fleet.Fleet, tried []*fleet.Replica) bool {
 	return slices.ContainsFunc(f.View().Eligible, func(r *fleet.Replica) bool {
 		return !slices.ContainsFunc(tried, func(t *fleet.Replica) bool { return t.ID() == r.ID() })
 	})
