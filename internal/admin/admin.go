@@ -76,7 +76,7 @@ func (s *server) table() []route {
 		{http.MethodGet, "/healthz", "200 while the process lives", true, healthz},
 		{http.MethodGet, "/readyz", "200 if requests can be served, else 503 and the reasons", s.NotReady != nil, s.readyz},
 		{http.MethodGet, "/metrics", "Prometheus metrics", s.Metrics != nil, s.metrics},
-		{http.MethodGet, "/api/v1/replicas", "every replica by pool: state, requests in flight", s.Pools != nil, s.replicas},
+		{http.MethodGet, "/api/v1/replicas", "every replica by pool: state, requests in flight, what its engine says", s.Pools != nil, s.replicas},
 		{http.MethodGet, replicaPattern, "one replica; in_flight 0 while draining means it can be stopped", s.Pools != nil, s.replica},
 		{http.MethodPut, replicaPattern + "/draining", "body true: send it nothing new; false: use it again", s.Pools != nil && s.Drain != nil, s.drain},
 		{http.MethodPost, "/api/v1/explain", "where the request in the body would go, and why; ?path= is its path, " + defaultExplainPath + " if left out", s.Explain != nil, s.explain},

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -64,6 +65,30 @@ func TestHowTheCacheCounts(t *testing.T) {
 		}
 		if got := CachedApart(name); got != want {
 			t.Errorf("CachedApart(%q) = %v, want %v", name, got, want)
+		}
+	}
+}
+
+// TestEngineIsOnItsPages holds the tables of docs/engines.md and docs/health.md to the engines.
+func TestEngineIsOnItsPages(t *testing.T) {
+	for _, page := range []string{"engines.md", "health.md"} {
+		text, err := os.ReadFile("../../docs/" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range Names() {
+			e, _ := Lookup(name)
+			path := e.HealthPath()
+			if page == "engines.md" {
+				path = e.(Metered).MetricsPath()
+			}
+			row := "| `" + name + "` | `" + path + "` |"
+			if path == "" {
+				row = "| `" + name + "` | none |"
+			}
+			if !strings.Contains(string(text), row) {
+				t.Errorf("%s has no row %s", page, row)
+			}
 		}
 	}
 }

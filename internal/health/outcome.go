@@ -1,4 +1,4 @@
-// Package health finds out which replicas can serve: it probes them, watches how they answer, and tells the fleet.
+// Package health finds out which replicas can serve and what their engines say of themselves: it probes them, watches how they answer, reads their metrics, and tells the fleet.
 package health
 
 import (
