@@ -97,7 +97,7 @@ func (c *chainer) seed(b *Body, model string) uint64 {
 		buf = appendLength(buf, byte(i+1), 0)
 		text := len(buf)
 		if v.isString() {
-			buf, _, _ = appendText(buf, v[1:len(v)-1], len(v))
+			buf, _ = appendText(buf, v[1:len(v)-1], len(v))
 		} else {
 			buf = append(buf, v...)
 		}

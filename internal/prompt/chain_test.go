@@ -235,7 +235,7 @@ func TestChainsInParallel(t *testing.T) {
 // A prompt beyond the bound is still measured whole.
 func TestChainsAreBounded(t *testing.T) {
 	const size = maxBlocks*BlockBytes + 3*BlockBytes
-	text := strings.Repeat(`ab\u0063d`, size/4)
+	text := strings.Repeat(strings.Repeat("abcd", BlockBytes/4-1)+`ab\u0063d`, size/BlockBytes)
 	got := chainOf(t, `{"prompt":"`+text+`"}`, ShapeCompletion)
 	if len(got.Blocks) != maxBlocks || got.Bytes != 1+size {
 		t.Errorf("%d blocks of %d bytes, want %d of %d", len(got.Blocks), got.Bytes, maxBlocks, 1+size)

@@ -66,7 +66,7 @@ func (w *window) addText(quoted value) {
 	start := len(w.buf)
 	buf := w.appendTagged(tagText, 0)
 	text := len(buf)
-	buf, _, characters := appendText(buf, quoted[1:len(quoted)-1], w.left)
+	buf, characters := appendText(buf, quoted[1:len(quoted)-1], w.left)
 	if characters == 0 {
 		return
 	}

@@ -75,10 +75,10 @@ var shortEscapes = [256]byte{
 }
 
 // appendText appends what a string (between its quotes) decodes to, at most
-// limit characters, and returns what is left of s and how many there were.
-// Characters are Unicode code points; an invalid UTF-8 byte, a lone surrogate and
-// the backslash of an escape that JSON does not have are each one U+FFFD.
-func appendText(dst, s []byte, limit int) (appended, rest []byte, characters int) {
+// limit characters, and returns how many there were. Characters are Unicode code
+// points; an invalid UTF-8 byte, a lone surrogate and the backslash of an escape
+// that JSON does not have are each one U+FFFD.
+func appendText(dst, s []byte, limit int) ([]byte, int) {
 	left := limit
 	for len(s) > 0 && left > 0 {
 		if n := plainStrides(s, left); n > 0 {
@@ -110,7 +110,7 @@ func appendText(dst, s []byte, limit int) (appended, rest []byte, characters int
 			left--
 		}
 	}
-	return dst, s, limit - left
+	return dst, limit - left
 }
 
 // stride is how many bytes of plain text are told at once.
@@ -209,7 +209,7 @@ func decodedString(quoted []byte) string {
 	if asciiRun(text) == len(text) {
 		return string(text)
 	}
-	decoded, _, _ := appendText(nil, text, math.MaxInt)
+	decoded, _ := appendText(nil, text, math.MaxInt)
 	return string(decoded)
 }
 
@@ -226,6 +226,6 @@ func memberName(quoted []byte, scratch *nameBuffer) []byte {
 	if asciiRun(text) == len(text) {
 		return text
 	}
-	name, _, _ := appendText(scratch[:0], text, maxName)
+	name, _ := appendText(scratch[:0], text, maxName)
 	return name
 }
