@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/bench"
 	"github.com/warmpath/warmpath/internal/report"
+	"github.com/warmpath/warmpath/internal/simulate"
 	"github.com/warmpath/warmpath/internal/workload"
 )
 
@@ -23,6 +23,8 @@ import (
 type benchCommand struct {
 	workload       workloadFlags
 	targets        []string
+	replicas       []string
+	strategies     []string
 	headers        []string
 	resets         []string
 	model          string
@@ -31,21 +33,27 @@ type benchCommand struct {
 	compare, json  bool
 	report         reportFile
 	stdout, stderr io.Writer
+
+	full []string // replicas whose caches could not be emptied before the latest run
 }
 
 func newBenchCommand() *cobra.Command {
 	var b benchCommand
 	c := &cobra.Command{
-		Use:   "bench --target URL... (--trace FILE | --workload NAME)",
+		Use:   "bench (--target URL... | --replica URL...) (--trace FILE | --workload NAME)",
 		Short: "Measure what clients of an OpenAI-style URL see",
 		Long: `Bench sends a workload's requests at their times, whether or not earlier ones have been answered, and measures TTFT,
 inter-token and end-to-end latency from the intended start, throughput, hit rate, and what became of each request.
 Several targets are played in turn with the same requests. A target may have a name: --target NAME=URL.
+Instead of targets, --replica names engines and --strategy how to route to them: each strategy is a run of its own, through a
+router that bench starts, on caches that are emptied before.
 
 Failed and refused requests are figures: the exit code is 1 only if the run itself failed, or not one request was answered.`,
 		Example: `  warmpath bench --target http://127.0.0.1:8080 --workload rag
   warmpath bench --target http://127.0.0.1:8080 --workload sagemaker:rate=8 --warmup 100 --ttft-objective 500ms --report bench.html
   warmpath bench --target random=http://10.0.0.1:8080 --target aware=http://10.0.0.2:8080 --trace chats.jsonl.gz --compare
+  warmpath bench --replica http://10.0.1.1:8000 --replica http://10.0.1.2:8000 --workload rag --compare \
+      --strategy RANDOM,PREFIX_AWARE:prefix_length=4096,concurrency_threshold=16
   warmpath bench --target https://api.example.com --workload unrelated --concurrency 8 --model m --header "Authorization: Bearer $KEY"`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			b.stdout, b.stderr = c.OutOrStdout(), c.ErrOrStderr()
@@ -60,6 +68,9 @@ Failed and refused requests are figures: the exit code is 1 only if the run itse
 func (b *benchCommand) register(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringArrayVar(&b.targets, "target", nil, "base `URL` that requests are sent to, or NAME=URL; repeat for more, played in turn")
+	flags.StringArrayVar(&b.replicas, "replica", nil, "base `URL` of an engine that a router within bench sends requests to; repeat for more")
+	flags.StringArrayVar(&b.strategies, "strategy", nil,
+		"how to route to the replicas, `NAME[:option=value,...]`, several separated by commas or by repeating the flag; each is a run")
 	flags.StringVar(&b.model, "model", "", "`name` put into bodies that name no model")
 	flags.StringArrayVar(&b.headers, "header", nil, "`'Name: value'` sent with every request; repeat for more")
 	flags.Float64Var(&b.options.Speed, "speed", 1, "how many times faster than the workload says requests arrive")
@@ -102,7 +113,7 @@ func (b *benchCommand) run(ctx context.Context) error {
 
 // prepare reads all flags; its errors are the user's to mend.
 func (b *benchCommand) prepare() (workload.Workload, []target, error) {
-	targets, err := parseTargets(b.targets)
+	targets, err := b.readTargets()
 	if err != nil {
 		return nil, nil, usageError{fmt.Errorf("bench: %w", err)}
 	}
@@ -142,18 +153,21 @@ func (b *benchCommand) outOfRange() error {
 	return nil
 }
 
-// target is where a run goes, and what it is called.
-type target struct{ name, url string }
+// target is where a run goes, and what it is called. With a strategy it is the replicas, routed by it.
+type target struct {
+	name, url string
+	strategy  *simulate.Strategy
+}
 
 func parseTargets(specs []string) ([]target, error) {
 	if len(specs) == 0 {
-		return nil, errors.New("no target; name --target URL, such as --target http://127.0.0.1:8080")
+		return nil, errors.New("no target; name --target URL, such as --target http://127.0.0.1:8080, or engines with --replica URL")
 	}
 	targets := make([]target, len(specs))
 	for i, spec := range specs {
 		targets[i].url = spec
 		if name, url, named := strings.Cut(spec, "="); named && !strings.Contains(name, "/") {
-			targets[i] = target{name, url}
+			targets[i] = target{name: name, url: url}
 		}
 	}
 	return targets, nil
@@ -188,7 +202,15 @@ func (b *benchCommand) play(ctx context.Context, t target, w workload.Workload, 
 	}
 	o := b.options
 	o.Target = t.url
-	o.Ended = func() { bar.ended(cmp.Or(t.name, t.url)) }
+	o.Ended = func() { bar.ended(t.label()) }
+	if t.strategy != nil {
+		url, stop, err := b.route(ctx, t.strategy)
+		if err != nil {
+			return nil, fmt.Errorf("bench: %w", err)
+		}
+		defer stop()
+		o.Target = url
+	}
 	run, err := bench.Play(ctx, w.Requests(), o)
 	switch {
 	case ctx.Err() != nil:
@@ -200,15 +222,15 @@ func (b *benchCommand) play(ctx context.Context, t target, w workload.Workload, 
 	case run.Requests == 0:
 		return nil, usageError{errors.New("bench: no requests left to count; play more, or warm up with fewer")}
 	}
-	run.Name = t.name
+	b.name(run, t)
 	return run, nil
 }
 
 func (b *benchCommand) print(result *bench.Report, name string) error {
 	r := report.Of("Benchmark of "+name, result.Runs)
 	r.Facts = b.facts(name)
-	if len(result.Runs) > 1 && len(b.resets) == 0 {
-		r.Notes = append(r.Notes, "The runs were played in turn: where targets share engines, the later ones met caches that the earlier ones had filled. --reset empties them.")
+	if note := b.inTurn(len(result.Runs)); note != "" {
+		r.Notes = append(r.Notes, note)
 	}
 	if err := b.report.write(r); err != nil {
 		return fmt.Errorf("bench: %w", err)
@@ -231,7 +253,11 @@ func (b *benchCommand) facts(name string) []report.Fact {
 	}
 	list := []report.Fact{
 		{Name: "workload", Value: name}, {Name: "seed", Value: strconv.FormatUint(b.workload.seed, 10)}, {Name: "load", Value: load},
-		{Name: "targets", Value: strings.Join(b.targets, ", ")},
+	}
+	if len(b.replicas) > 0 {
+		list = append(list, report.Fact{Name: "replicas", Value: strings.Join(b.replicas, ", ")})
+	} else {
+		list = append(list, report.Fact{Name: "targets", Value: strings.Join(b.targets, ", ")})
 	}
 	switch {
 	case o.Warmup.Requests > 0:

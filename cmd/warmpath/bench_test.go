@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/warmpath/warmpath/internal/bench"
+	"github.com/warmpath/warmpath/internal/emulator"
 )
 
 // runBench runs `warmpath bench` with those arguments.
@@ -135,6 +136,11 @@ func TestBenchUsage(t *testing.T) {
 		want string
 	}{
 		{"no target", nil, "no target; name --target URL"},
+		{"targets and replicas", []string{"--target", "http://127.0.0.1:1", "--replica", "http://127.0.0.1:2"}, "exclude each other"},
+		{"a strategy for a target", []string{"--target", "http://127.0.0.1:1", "--strategy", "RANDOM"}, "name them with --replica URL"},
+		{"strategy", []string{"--replica", "http://127.0.0.1:1", "--strategy", "RANDON"}, "did you mean RANDOM?"},
+		{"option", []string{"--replica", "http://127.0.0.1:1", "--strategy", "PREFIX_AWARE:prefix_len=1"}, "did you mean prefix_length?"},
+		{"replica", []string{"--replica", "127.0.0.1:1"}, "--replica"},
 		{"no URL", []string{"--target", "127.0.0.1:80"}, `target: "127.0.0.1:80" is not a URL`},
 		{"warm-up", []string{"--target", "http://127.0.0.1:1", "--warmup", "much"}, `--warmup "much": write a number`},
 		{"negative warm-up", []string{"--target", "http://127.0.0.1:1", "--warmup", "-1s"}, `--warmup "-1s": write a number`},
@@ -164,7 +170,7 @@ func TestParseTargets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]target{{"", "http://a"}, {"b", "http://b"}, {"", "http://c/?x=y"}}, got, cmp.AllowUnexported(target{})); diff != "" {
+	if diff := cmp.Diff([]target{{url: "http://a"}, {name: "b", url: "http://b"}, {url: "http://c/?x=y"}}, got, cmp.AllowUnexported(target{})); diff != "" {
 		t.Errorf("targets (-want +got):\n%s", diff)
 	}
 }
@@ -174,5 +180,65 @@ func TestParseWarmup(t *testing.T) {
 		if got, err := parseWarmup(text); err != nil || got != want {
 			t.Errorf("%s: got %+v, error %v; want %+v", text, got, err, want)
 		}
+	}
+}
+
+// engines are emulated, a thousand times faster than real ones, with caches of so many tokens.
+func engines(t *testing.T, n, cacheTokens int) (flags []string) {
+	t.Helper()
+	for range n {
+		e, err := emulator.Listen("127.0.0.1:0", emulator.Options{
+			TimeScale: 1000, Config: emulator.Config{Blocks: cacheTokens / 16},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(e.Kill)
+		flags = append(flags, "--replica", e.URL())
+	}
+	return flags
+}
+
+func TestBenchComparesStrategies(t *testing.T) {
+	args := append(engines(t, 4, 100_000), "--workload", "rag:documents=24,requests=96,document=500,output=1", "--concurrency", "4", "--compare", "--json",
+		"--strategy", "RANDOM", "--strategy", "PREFIX_AWARE:prefix_length=2048,concurrency_threshold=100,RANDOM")
+	out, _, err := runBench(t, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got bench.Report
+	if err := json.Unmarshal([]byte(out), &got, json.RejectUnknownMembers(true)); err != nil {
+		t.Fatalf("%v in\n%s", err, out)
+	}
+	if len(got.Runs) != 3 {
+		t.Fatalf("got %d runs, want 3", len(got.Runs))
+	}
+	for i, label := range []string{"RANDOM", "PREFIX_AWARE 2048/100", "RANDOM"} {
+		r := &got.Runs[i]
+		if r.Label() != label || r.Requests != 96 || r.Failed+r.Refused > 0 || len(r.PerReplica) != 4 || r.Ratios == nil {
+			t.Errorf("run %d: %s, %d requests, %d failed, %d refused, %d replicas; want %s, 96 answered by 4, and ratios",
+				i, r.Label(), r.Requests, r.Failed, r.Refused, len(r.PerReplica), label)
+		}
+	}
+	random, aware, again := *got.Runs[0].HitRate, *got.Runs[1].HitRate, *got.Runs[2].HitRate
+	if aware < 0.6 || random > aware-0.1 || again > aware-0.1 {
+		t.Errorf("hit rates %v, %v and %v: want caches that are cold each time, and more hits with PREFIX_AWARE", random, aware, again)
+	}
+}
+
+func TestBenchTellsOfCachesThatStayedFull(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bench.html")
+	url := engine(t, 0).URL
+	keeps := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && strings.Contains(r.URL.Path, "cache") {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		http.Redirect(w, r, url+r.URL.Path, http.StatusTemporaryRedirect)
+	}))
+	defer keeps.Close()
+	out, _, err := runBench(t, append(shortLoad, "--replica", url, "--replica", keeps.URL, "--strategy", "RANDOM", "--report", path)...)
+	if want := "The caches of " + keeps.URL + " could not be emptied"; err != nil || !strings.Contains(out, want) {
+		t.Errorf("got error %v and no %q in\n%s", err, want, out)
 	}
 }

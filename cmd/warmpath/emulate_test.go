@@ -66,7 +66,7 @@ func TestEmulateErrors(t *testing.T) {
 		{"--listen 127.0.0.1:65535 --count 2", "emulate: --count: 2 ports from 65535 on end above 65535", true},
 		{"--count 0", "emulate: --count: 0 is out of range; use 1 or more", true},
 		{"--slots -1", "emulate: --slots: -1 is out of range", true},
-		{"--preset 3b", `emulate: --preset: preset "3b": not known; use 70b or 8b`, true},
+		{"--preset 3b", `emulate: --preset: preset "3b": not known; use 70b, 8b or slots`, true},
 		{"--cache-tokens 8", "emulate: --cache-tokens: 8 is less than one block; use 16 or more", true},
 		{"--time-scale 0", "emulate: --time-scale: 0 is out of range", true},
 		{"--fault resett", `emulate: --fault: fault "resett": kind "resett": not known; did you mean reset?`, true},

@@ -75,7 +75,7 @@ func TestSimulateUsage(t *testing.T) {
 		{"nothing", nil, "--replicas N"},
 		{"no cache", []string{"--replicas", "2"}, "--cache-tokens N"},
 		{"no workload", smallFleet[2:], "no requests to play"},
-		{"preset", append(smallFleet, "--preset", "7b"), "use 70b or 8b"},
+		{"preset", append(smallFleet, "--preset", "7b"), "use 70b, 8b or slots"},
 		{"strategy", append(smallFleet, "--strategy", "RANDOMM"), "did you mean RANDOM?"},
 		{"settings", append(smallFleet, "--strategy", "PREFIX_AWARE"), "needs prefix_length"},
 		{"incident", append(smallFleet, "--fail", "replica=4,at=1s"), "no replica 4"},

@@ -59,7 +59,7 @@ func TestTuneSaysWhatToMend(t *testing.T) {
 		{"no workload", "--recording FILE", []string{"--replicas", "2", "--cache-tokens", "9"}},
 		{"two workloads", "name one of them", []string{"--replicas", "2", "--cache-tokens", "9", "--workload", "rag", "--recording", "x"}},
 		{"no recording", "recording: open", []string{"--replicas", "2", "--cache-tokens", "9", "--recording", filepath.Join(t.TempDir(), "none")}},
-		{"preset", "70b or 8b", slices.Concat(smallFleet, []string{"--preset", "9b"})},
+		{"preset", "70b, 8b or slots", slices.Concat(smallFleet, []string{"--preset", "9b"})},
 		{"flag", "did you mean --replicas?", []string{"--replica", "2"}},
 	}
 	for _, test := range tests {
