@@ -3,6 +3,9 @@ package kvindex
 // maxSurplus bounds how many blocks a shrunken cache gives up with one use, beside those that make room for the request.
 const maxSurplus = 1024
 
+// batch is how many blocks are looked up at once: see table.warm.
+const batch = 64
+
 // blocks is a cache of shared blocks. Every use of a block is one of all blocks before it as well, and they are put in order
 // from the head on: so what precedes a block in a chain has been used more recently, and the least recently used block is
 // always the end of a chain. What it holds is closed under taking prefixes.
@@ -19,7 +22,7 @@ type blocks struct {
 
 // newBlocks returns an empty cache under the number of h.
 func (x *Index) newBlocks(h *Holder) *blocks {
-	c := &blocks{index: x, holder: h, id: h.id}
+	c := &blocks{index: x, holder: h, id: h.id, log: newVisits()}
 	x.owners[h.id] = c
 	return c
 }
@@ -42,7 +45,7 @@ func (c *blocks) forget() {
 }
 
 func (c *blocks) release() {
-	c.index.bytes -= cap(c.log.spans) * spanBytes
+	c.index.bytes -= c.log.extra()
 	c.log = visits{}
 }
 
@@ -56,14 +59,15 @@ func (c *blocks) use(chain []uint64, number uint32, t tick) Visit {
 	return Visit{number: number, held: uint32(held), stored: uint32(stored)}
 }
 
-// begin opens a visit, in a longer log if the budget allows.
+// begin opens a visit, in a longer log if it needs one and the budget allows.
 func (c *blocks) begin(number, now uint32) {
 	if c.log.full() {
-		more := (c.log.grown() - cap(c.log.spans)) * spanBytes
-		if cap(c.log.spans) == 0 || more > 0 && c.index.claim(more) {
+		c.log.tidy()
+		if more := c.log.wants(); more > 0 && c.index.claim(more) {
 			c.log.grow()
-		} else {
-			c.log.compact()
+		}
+		if c.log.full() {
+			c.log.merge()
 		}
 	}
 	c.log.begin(number, now)
@@ -74,7 +78,7 @@ func (c *blocks) begin(number, now uint32) {
 // Pairs that follow one another in the chain mostly do so in the order of use; such a run is moved as one.
 func (c *blocks) touch(chain []uint64, number uint32, t *tick) (held int, last uint32) {
 	from, run := uint32(0), uint32(0) // the visit of the pairs just passed, and how many of them there were
-	next := c.child(0, chain, 0)
+	next := c.child(0, chain, number)
 	for next != 0 {
 		first, after := next, last
 		for adjacent := true; adjacent; adjacent = next != 0 && next == c.index.pairs.at(last).older {
@@ -88,7 +92,7 @@ func (c *blocks) touch(chain []uint64, number uint32, t *tick) (held int, last u
 			p.visit = number
 			c.index.nodes.at(p.node).count1(t)
 			held++
-			next = c.child(last, chain, held)
+			next = c.child(last, chain[held:], number)
 		}
 		c.move(first, last, after)
 	}
@@ -108,23 +112,28 @@ func (n *node) count1(t *tick) {
 	n.last = t.now
 }
 
-// child returns the pair of block i of the chain, counted from 0, that of the block before being p; 0 if it is not held.
-func (c *blocks) child(p uint32, chain []uint64, i int) uint32 {
-	if i == len(chain) {
+// child returns the pair of the first block of the rest of a chain, that of the block before being p; 0 if it is not held, or if
+// the visit has used it already: no true chain has a block twice.
+func (c *blocks) child(p uint32, rest []uint64, number uint32) uint32 {
+	if len(rest) == 0 {
 		return 0
 	}
 	likely := c.newest
 	if p != 0 {
 		likely = c.index.pairs.at(p).older
 	}
-	if likely != 0 && c.index.nodes.at(c.index.pairs.at(likely).node).hash == chain[i] {
-		return likely
+	next := c.find(rest[0], likely)
+	if next != 0 && c.index.pairs.at(next).visit == number {
+		return 0
 	}
-	return c.find(chain[i])
+	return next
 }
 
-// find returns the pair of a block; 0 if it is not held.
-func (c *blocks) find(hash uint64) uint32 {
+// find returns the pair of a block; 0 if it is not held. It looks at the likely one first, if that is not 0.
+func (c *blocks) find(hash uint64, likely uint32) uint32 {
+	if likely != 0 && c.index.nodes.at(c.index.pairs.at(likely).node).hash == digestOf(hash) {
+		return likely
+	}
 	n := c.index.nodes.find(hash)
 	if n == 0 {
 		return 0
@@ -140,7 +149,10 @@ func (c *blocks) find(hash uint64) uint32 {
 func (c *blocks) add(chain []uint64, last, number uint32, t *tick) {
 	x := c.index
 	known := true // by other holders; after the first block that nobody has, nobody has any
-	for _, hash := range chain {
+	for i, hash := range chain {
+		if i%batch == 0 {
+			x.warmth ^= x.nodes.warm(chain[i:min(i+batch, len(chain))])
+		}
 		n := uint32(0)
 		if known {
 			n = x.nodes.find(hash)
@@ -148,7 +160,6 @@ func (c *blocks) add(chain []uint64, last, number uint32, t *tick) {
 		}
 		if n == 0 {
 			n = x.nodes.insert(hash)
-			x.nodes.at(n).use, x.nodes.at(n).last = 0, t.now
 		}
 		node := x.nodes.at(n)
 		node.count1(t)
@@ -209,8 +220,19 @@ func (c *blocks) unlink(first, last uint32) {
 
 // evict removes the n least recently used blocks, fewer if it has fewer.
 func (c *blocks) evict(n int) {
-	for ; n > 0 && c.oldest != 0; n-- {
-		c.remove(c.oldest)
+	x := c.index
+	for n > 0 && c.oldest != 0 {
+		var hashes [batch]uint64
+		some := 0
+		for p := c.oldest; p != 0 && some < min(n, batch); some++ {
+			hashes[some] = x.nodes.at(x.pairs.at(p).node).hash.hash()
+			p = x.pairs.at(p).newer
+		}
+		x.warmth ^= x.nodes.warm(hashes[:some])
+		for range some {
+			c.remove(c.oldest)
+		}
+		n -= some
 	}
 }
 
@@ -240,17 +262,22 @@ func (c *blocks) remove(i uint32) {
 }
 
 func (c *blocks) undo(chain []uint64, v Visit) {
+	likely := uint32(0)
 	for i := int(v.stored); i > int(v.held); i-- {
-		if p := c.find(chain[i-1]); p != 0 && c.index.pairs.at(p).visit == v.number {
-			c.remove(p)
+		p := c.find(chain[i-1], likely)
+		if p == 0 || c.index.pairs.at(p).visit != v.number {
+			likely = 0
+			continue
 		}
+		likely = c.index.pairs.at(p).newer
+		c.remove(p)
 	}
 }
 
 func (c *blocks) close(v Visit) { c.log.end(v.number) }
 
 func (c *blocks) depth(chain []uint64, k int) (blocks int, open bool) {
-	p := c.find(chain[k-1])
+	p := c.find(chain[k-1], 0)
 	if p == 0 {
 		return 0, false
 	}

@@ -25,15 +25,28 @@ func (x *Index) makeRoom(c *blocks, number uint32, n int, now uint32) int {
 	x.drain(minDrain + drainRate*n)
 	fits := x.grow(n)
 	for left := maxSurplus + 4*n; fits < n && left > 0; fits = x.grow(n) {
-		v := x.victim(c, number, now)
-		if v == nil {
+		freed := x.reclaim(c, number, n-fits, now)
+		if freed == 0 {
 			break
 		}
-		some := min(int(v.log.tail().live), n-fits)
-		v.evict(some)
-		left -= some
+		left -= freed
 	}
 	return fits
+}
+
+// reclaim takes up to n pairs from a dead cache, else from the one with the least recently used block. It returns how many,
+// 0 if all that is left are blocks of c that visit number uses itself.
+func (x *Index) reclaim(c *blocks, number uint32, n int, now uint32) int {
+	if len(x.graves) > 0 {
+		return x.drain(n)
+	}
+	victim := x.victim(c, number, now)
+	if victim == nil {
+		return 0
+	}
+	n = min(n, int(victim.log.tail().live))
+	victim.evict(n)
+	return n
 }
 
 // grow returns for how many of n blocks there is room, after it has taken what the budget allows. What has least room for
@@ -42,7 +55,7 @@ func (x *Index) grow(n int) int {
 	for {
 		switch {
 		case x.nodes.room() < n && (x.nodes.slots() <= x.pairs.slots() || x.pairs.room() >= n):
-			if !x.claim(nodeChunkBytes) {
+			if !x.claim(x.nodes.growth()) {
 				return min(n, x.nodes.room(), x.pairs.room())
 			}
 			x.nodes.grow()
@@ -57,26 +70,30 @@ func (x *Index) grow(n int) int {
 	}
 }
 
-// drain gives back up to n pairs of dead caches.
-func (x *Index) drain(n int) {
-	for n > 0 && len(x.graves) > 0 {
+// drain gives back up to n pairs of dead caches, and returns how many.
+func (x *Index) drain(n int) (drained int) {
+	for drained < n && len(x.graves) > 0 {
 		last := len(x.graves) - 1
 		c := x.graves[last]
-		some := min(n, c.size)
+		some := min(n-drained, c.size)
 		c.evict(some)
-		n -= some
-		if c.size > 0 {
-			return
+		drained += some
+		if c.size == 0 {
+			x.bury(c.id)
+			x.graves[last] = nil
+			x.graves = x.graves[:last]
 		}
-		x.owners[c.id] = nil
-		x.unused = append(x.unused, c.id)
-		x.graves[last] = nil
-		x.graves = x.graves[:last]
 	}
+	return drained
 }
 
-// victim returns the cache with the least recently used block, a dead one first; nil if all that is left are blocks of c that
-// visit number uses itself.
+// bury gives back the number of a cache that no pair carries any more.
+func (x *Index) bury(id uint32) {
+	x.owners[id] = nil
+	x.unused = append(x.unused, id)
+}
+
+// victim returns the cache with the least recently used block; nil if all that is left are blocks of c that visit number uses.
 func (x *Index) victim(c *blocks, number, now uint32) (victim *blocks) {
 	oldest := uint32(0)
 	list := x.holders[Shared]

@@ -18,7 +18,7 @@ const (
 )
 
 // holderBytes is what a holder takes beside its blocks: itself, its cache, and its places in the lists of the index.
-const holderBytes = int(unsafe.Sizeof(Holder{})+unsafe.Sizeof(blocks{})) + 4*8
+const holderBytes = int(unsafe.Sizeof(Holder{})+unsafe.Sizeof(blocks{})) + minSpans*spanBytes + 4*8
 
 // minRate is the least rate that is reported, so that rates can be divided by one another.
 const minRate = 1e-6
@@ -36,10 +36,11 @@ type Index struct {
 	unused  []uint32  // free numbers
 	graves  []*blocks // caches that are empty by now: their pairs are given back little by little
 	holders [kinds][]*Holder
-	hand    int // where the next search for a victim begins
+	hand    int    // where the next search for a victim begins
+	warmth  uint32 // what table.warm returns goes here, so that it cannot be left out
 }
 
-// New returns an empty index that takes at most budget bytes. What no cache can do without, some 400 bytes a replica, is
+// New returns an empty index that takes at most budget bytes. What no cache can do without, some 600 bytes a replica, is
 // counted, but never refused; a first block takes 64 KiB.
 func New(budget int) *Index {
 	return &Index{budget: budget, nodes: newTable()}
@@ -63,8 +64,7 @@ func (x *Index) Add(kind Kind, capacity int) *Holder {
 func (x *Index) Remove(h *Holder) {
 	h.Forget()
 	h.cache.release()
-	x.owners[h.id] = nil
-	x.unused = append(x.unused, h.id)
+	x.bury(h.id)
 	list := x.holders[h.kind]
 	last := list[len(list)-1]
 	list[h.place], last.place = last, h.place

@@ -51,6 +51,9 @@ func (p *prompt) bytes() int { return promptBytes + hashBytes*cap(p.chain) }
 
 // use lets the chain take the place of the prompt that shares the most with it, if that is at least half of it.
 func (c *prompts) use(chain []uint64, number uint32, t tick) Visit {
+	if len(chain) == 0 {
+		return Visit{number: number}
+	}
 	p := prompt{use: 1, last: t.now, visit: number, open: true}
 	var spare []uint64
 	i, held := c.nearest(chain)

@@ -11,53 +11,95 @@ const chunk = 1024
 
 // A node is one block that at least one cache holds.
 type node struct {
-	hash  uint64
+	hash  digest
 	first uint32  // the first of its pairs
 	count uint32  // how many pairs it has
 	use   float32 // decayed number of uses, as of last
 	last  uint32  // time of the last use in milliseconds
-	next  uint32  // the next node in its bucket, or in the list of free nodes
-	head  uint32  // the first node in the bucket that has this node's number: what has room for n nodes has n buckets
+	next  uint32  // the next node beside the slots of its bucket, or in the list of free nodes
 }
 
-const nodeChunkBytes = int(unsafe.Sizeof([chunk]node{}))
+// A digest is a hash in two halves, low half first: so a node has no padding.
+type digest [2]uint32
 
-// table finds nodes by their hash. It is a linear hash table (Litwin, VLDB 1980): with every node that is new to it, it gains
+func digestOf(hash uint64) digest { return digest{uint32(hash), uint32(hash >> 32)} }
+
+func (d digest) hash() uint64 { return uint64(d[1])<<32 | uint64(d[0]) }
+
+const (
+	slots         = 12  // in a bucket
+	nodesToBucket = 10  // nodes for each bucket: so 5 % of them find no slot
+	bucketChunk   = 128 // buckets that are allocated at once
+)
+
+// A bucket fills one cache line.
+type bucket struct {
+	nodes [slots]uint32 // 0: free
+	over  uint32        // the first node that found no slot
+	tags  [slots]uint8  // of the nodes' hashes, never 0; 0: free
+}
+
+// table finds nodes by their hash. It is a linear hash table (Litwin, VLDB 1980): each time it has gained ten nodes, it gains
 // one bucket, taken from one other. So it never stops to move, nor to hold two copies of itself. Node 0 stands for none.
 type table struct {
-	chunks []*[chunk]node
-	used   uint32 // nodes ever used, and number of buckets; 1 at least: bucket 0 is there from the first chunk on
-	mask   uint32 // used-1 rounded up to all ones
-	free   uint32 // the first free node among those ever used
-	live   int
-	seed   uint64 // odd
+	nodes   []*[chunk]node
+	buckets []*[bucketChunk]bucket
+	used    uint32 // nodes ever used, node 0 included
+	split   uint32 // number of buckets
+	mask    uint32 // split-1 rounded up to all ones
+	free    uint32 // the first free node among those ever used
+	live    int
+	seed    uint64 // odd
 }
 
 // newTable returns an empty table. Its seed keeps clients, who choose the prompts, from choosing their buckets too; nothing
 // that the index answers depends on it.
-func newTable() table { return table{used: 1, seed: rand.Uint64() | 1} }
+func newTable() table { return table{used: 1, split: 1, seed: rand.Uint64() | 1} }
 
-func (t *table) at(i uint32) *node { return &t.chunks[i/chunk][i%chunk] }
+func (t *table) at(i uint32) *node { return &t.nodes[i/chunk][i%chunk] }
+
+// slots returns how many nodes it can hold before it has to grow, node 0 included.
+func (t *table) slots() int { return len(t.nodes) * chunk }
 
 // room returns how many nodes can be added before it has to grow.
 func (t *table) room() int { return max(0, t.slots()-1-t.live) }
 
-func (t *table) slots() int { return len(t.chunks) * chunk }
-
-func (t *table) grow() { t.chunks = append(t.chunks, new([chunk]node)) }
-
-// bucket returns the node that carries the head of the bucket for hash.
-func (t *table) bucket(hash uint64) *node {
-	b := t.mix(hash) & t.mask
-	if b >= t.used {
-		b &= t.mask >> 1
-	}
-	return t.at(b)
+// growth returns the bytes that it grows by.
+func (t *table) growth() int {
+	return int(unsafe.Sizeof([chunk]node{})) + t.newBuckets()*int(unsafe.Sizeof([bucketChunk]bucket{}))
 }
 
-func (t *table) mix(hash uint64) uint32 {
+// newBuckets returns how many chunks of buckets it needs with the next chunk of nodes.
+func (t *table) newBuckets() int {
+	if (t.slots()+chunk)/nodesToBucket < len(t.buckets)*bucketChunk {
+		return 0
+	}
+	return 1
+}
+
+func (t *table) grow() {
+	if t.newBuckets() > 0 {
+		t.buckets = append(t.buckets, new([bucketChunk]bucket))
+	}
+	t.nodes = append(t.nodes, new([chunk]node))
+}
+
+// place returns the bucket of a hash, and its tag there.
+func (t *table) place(hash uint64) (b *bucket, tag uint8) {
+	n, tag := t.number(hash)
+	return t.bucket(n), tag
+}
+
+func (t *table) bucket(n uint32) *bucket { return &t.buckets[n/bucketChunk][n%bucketChunk] }
+
+func (t *table) number(hash uint64) (bucket uint32, tag uint8) {
 	high, low := bits.Mul64(hash, t.seed)
-	return uint32(high ^ low>>32)
+	mix := high ^ low
+	bucket = uint32(mix) & t.mask
+	if bucket >= t.split {
+		bucket &= t.mask >> 1
+	}
+	return bucket, max(1, uint8(mix>>56))
 }
 
 // find returns the node of hash, 0 if there is none.
@@ -65,15 +107,31 @@ func (t *table) find(hash uint64) uint32 {
 	if t.live == 0 {
 		return 0
 	}
-	i := t.bucket(hash).head
-	for i != 0 {
-		n := t.at(i)
-		if n.hash == hash {
-			return i
+	b, tag := t.place(hash)
+	want := digestOf(hash)
+	for i := range b.tags {
+		if b.tags[i] == tag && t.at(b.nodes[i]).hash == want {
+			return b.nodes[i]
 		}
-		i = n.next
 	}
-	return 0
+	i := b.over
+	for i != 0 && t.at(i).hash != want {
+		i = t.at(i).next
+	}
+	return i
+}
+
+// warm brings what insert and remove will read for these hashes nearer to the processor, and returns something of it. In a
+// large table each read is a miss; here, where none waits for another, the misses overlap.
+func (t *table) warm(hashes []uint64) (some uint32) {
+	if t.live == 0 {
+		return 0
+	}
+	for _, hash := range hashes {
+		b, _ := t.place(hash)
+		some ^= b.over
+	}
+	return some
 }
 
 // insert adds a node for hash, which must not be there; room must be at least 1.
@@ -83,43 +141,90 @@ func (t *table) insert(hash uint64) uint32 {
 		t.free = t.at(i).next
 	} else {
 		i = t.used
-		t.split()
+		t.used++
+		if t.used > t.split*nodesToBucket {
+			t.addBucket()
+		}
 	}
 	t.live++
-	n, bucket := t.at(i), t.bucket(hash)
-	n.hash, n.first, n.count, n.next = hash, 0, 0, bucket.head
-	bucket.head = i
+	*t.at(i) = node{hash: digestOf(hash)}
+	b, tag := t.place(hash)
+	t.put(b, tag, i)
 	return i
 }
 
-// split adds the bucket of the number used and moves to it what belongs there.
-func (t *table) split() {
-	added := t.used
-	t.used++
-	if added > t.mask {
+// put puts node i into a slot of b, or beside them if all are taken.
+func (t *table) put(b *bucket, tag uint8, i uint32) {
+	for j := range b.nodes {
+		if b.nodes[j] == 0 {
+			b.nodes[j], b.tags[j] = i, tag
+			return
+		}
+	}
+	t.at(i).next, b.over = b.over, i
+}
+
+// addBucket adds a bucket and puts into it what belongs there, all from one other.
+func (t *table) addBucket() {
+	if t.split > t.mask {
 		t.mask = t.mask<<1 | 1
 	}
-	to, from := &t.at(added).head, &t.at(added&(t.mask>>1)).head
-	for *from != 0 {
-		n := t.at(*from)
-		if t.mix(n.hash)&t.mask != added {
-			from = &n.next
-			continue
-		}
-		i := *from
-		*from = n.next
-		n.next, *to = *to, i
+	from := t.bucket(t.split & (t.mask >> 1))
+	t.split++
+	old := *from
+	*from = bucket{}
+	for _, i := range old.nodes {
+		t.putBack(i)
+	}
+	for i := old.over; i != 0; {
+		next := t.at(i).next
+		t.putBack(i)
+		i = next
+	}
+}
+
+func (t *table) putBack(i uint32) {
+	if i != 0 {
+		b, tag := t.place(t.at(i).hash.hash())
+		t.put(b, tag, i)
 	}
 }
 
 // remove takes node i out of the table.
 func (t *table) remove(i uint32) {
 	n := t.at(i)
-	link := &t.bucket(n.hash).head
-	for *link != i {
-		link = &t.at(*link).next
+	b, _ := t.place(n.hash.hash())
+	if j := b.slot(i); j < slots {
+		t.fill(b, j)
+	} else {
+		link := &b.over
+		for *link != i {
+			link = &t.at(*link).next
+		}
+		*link = n.next
 	}
-	*link = n.next
 	n.next, t.free = t.free, i
 	t.live--
+}
+
+// slot returns the slot of node i, or slots if it has none.
+func (b *bucket) slot(i uint32) int {
+	for j := range b.nodes {
+		if b.nodes[j] == i {
+			return j
+		}
+	}
+	return slots
+}
+
+// fill frees slot j, or gives it to a node that has none.
+func (t *table) fill(b *bucket, j int) {
+	i := b.over
+	if i == 0 {
+		b.nodes[j], b.tags[j] = 0, 0
+		return
+	}
+	n := t.at(i)
+	_, tag := t.number(n.hash.hash())
+	b.nodes[j], b.tags[j], b.over = i, tag, n.next
 }

@@ -1,6 +1,7 @@
 package kvindex
 
 import (
+	"slices"
 	"sort"
 	"unsafe"
 )
@@ -29,47 +30,49 @@ type visits struct {
 	oldest int // all before it are empty
 }
 
-// full reports whether the next visit needs more room or a compaction.
+func newVisits() visits { return visits{spans: make([]span, 0, minSpans)} }
+
+// full reports whether there is no room for another visit.
 func (l *visits) full() bool { return len(l.spans) == cap(l.spans) }
 
-// grown returns the room after the next growth.
-func (l *visits) grown() int { return max(minSpans, min(maxSpans, 2*cap(l.spans))) }
+// wants returns by how many bytes it would like to grow, once it is tidy.
+func (l *visits) wants() int {
+	if n := cap(l.spans); len(l.spans) > n*3/4 && n < maxSpans {
+		return n * spanBytes
+	}
+	return 0
+}
 
-func (l *visits) grow() { l.spans = append(make([]span, 0, l.grown()), l.spans...) }
+// grow doubles the room.
+func (l *visits) grow() { l.spans = append(make([]span, 0, 2*cap(l.spans)), l.spans...) }
+
+// extra returns the bytes by which it has grown.
+func (l *visits) extra() int { return max(0, cap(l.spans)-minSpans) * spanBytes }
 
 // begin notes a visit, the number of which is greater than all before.
 func (l *visits) begin(number, now uint32) {
 	l.spans = append(l.spans, span{first: number, last: number, time: now, open: 1})
 }
 
-// compact makes room: it drops what is empty and, if that is too little, merges each two neighbours of the older half.
-func (l *visits) compact() {
-	kept := l.spans[:0]
-	for _, s := range l.spans {
-		if s.live > 0 || s.open > 0 {
-			kept = append(kept, s)
-		}
-	}
-	if len(kept) > cap(kept)*3/4 {
-		kept = mergePairs(kept, len(kept)/2)
-	}
-	l.spans, l.oldest = kept, 0
+// tidy drops what is empty and closed.
+func (l *visits) tidy() {
+	l.spans = slices.DeleteFunc(l.spans, func(s span) bool { return s.live == 0 && s.open == 0 })
+	l.oldest = 0
 }
 
-// mergePairs merges each two neighbours among the first n spans, in place.
-func mergePairs(spans []span, n int) []span {
-	kept := spans[:0]
-	for i := 0; i < n; i += 2 {
-		s := spans[i]
-		if i+1 < n {
-			next := spans[i+1]
-			s.last, s.time = next.last, next.time
-			s.live += next.live
-			s.open += next.open
-		}
-		kept = append(kept, s)
+// merge merges each two neighbours in the older half.
+func (l *visits) merge() {
+	half := len(l.spans) / 2
+	kept := l.spans[:0]
+	for i := 0; i+1 < half; i += 2 {
+		s, next := l.spans[i], l.spans[i+1]
+		kept = append(kept, span{
+			first: s.first, last: next.last,
+			live: s.live + next.live, open: s.open + next.open,
+			time: next.time,
+		})
 	}
-	return append(kept, spans[n:]...)
+	l.spans, l.oldest = append(kept, l.spans[half&^1:]...), 0
 }
 
 // find returns the place of the span that has the visit, -1 if it is gone.
@@ -99,13 +102,15 @@ func (l *visits) take(visit uint32, n uint32) {
 
 // drop notes that a block is gone which visit was the last to use.
 func (l *visits) drop(visit uint32) {
-	i := l.oldest
-	if i >= len(l.spans) || visit < l.spans[i].first || visit > l.spans[i].last {
-		i = l.find(visit)
+	own := l.tail() // blocks mostly go in the order of use
+	if visit < own.first || visit > own.last {
+		i := l.find(visit)
+		if i < 0 {
+			return
+		}
+		own = &l.spans[i]
 	}
-	if i >= 0 {
-		l.spans[i].live--
-	}
+	own.live--
 }
 
 // tail returns the span of the least recently used block.
