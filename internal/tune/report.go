@@ -54,11 +54,11 @@ func (r *Result) lines() (byLength, byThreshold []point) {
 // unreached reports whether a line has come to a threshold that no replica has reached.
 func unreached(line []point) bool { return len(line) > 0 && line[len(line)-1].OverflowShare == 0 }
 
-const note = "TTFT in milliseconds. Hit rate: cached prompt tokens over prompt tokens. Overflow: requests that went elsewhere because the replica of their prefix " +
+const note = "TTFT: milliseconds from arrival to the first token. Hit rate: cached prompt tokens over prompt tokens. Overflow: requests that went elsewhere because the replica of their prefix " +
 	"was at the threshold. Imbalance: requests of the busiest replica over the mean."
 
 // figureColumns are the columns of every table, after those that name a row.
-var figureColumns = []string{"hit rate", "overflow", "imbalance", "TTFT P50", "P90", "P99"}
+var figureColumns = []string{"hit rate", "overflow", "imbalance", "TTFT ms P50", "P90", "P99"}
 
 func (f *Figures) columns() []string {
 	return []string{
