@@ -24,7 +24,7 @@ var bodySeeds = []string{
 	`{"system":"s","messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"x"},{"type":"q","content":[1]}],"cache_control":{}},{"input_audio":{}}]}]}`,
 	`{"input":[{"type":"function_call","arguments":"{\"a\":1}","call_id":null},{"type":"function_call_output","output":"x"}],"tools":[1]}`,
 	`{"prompt":[0,268435455,268435456,1.0,-1,01]}`, `{"prompt":[ 0 , 268435455 , 268435456 , 1.0, -1, 1234567890, 12e3 ]}`,
-	`{"prompt":"` + strings.Repeat(`0123\u00e9\/\\u\\\/\n`, 40) + `\\"}`, "{\"prompt\":\"" + strings.Repeat("\xf8\xff\xc0a", 90) + "\"}",
+	`{"prompt":"` + strings.Repeat(`0123\u00e9\/\\u\\\/\n`, 13) + `\\"}`, "{\"prompt\":\"" + strings.Repeat("\xf8\xff\xc0a", 12) + "\"}",
 	"{ \"messages\" :\t[ { \"content\" : \"a\" , \"content\" : [ \"b\" ] } ,\r\n{ } ] }",
 }
 
