@@ -37,7 +37,7 @@ func next(t *testing.T, up <-chan []fleet.Target) []fleet.Target {
 	select {
 	case targets := <-up:
 		return targets
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("no set was sent")
 		return nil
 	}

@@ -47,7 +47,7 @@ func replace(t *testing.T, path, content string) {
 // expect waits for want. An empty report may come first: a write in place truncates, and the watcher may look just then.
 func expect(t *testing.T, seen <-chan string, want string) {
 	t.Helper()
-	timeout := time.After(5 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		select {
 		case got := <-seen:

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/warmpath/warmpath/internal/routing"
 )
@@ -68,25 +69,30 @@ func TestC117_ResponsesKeepTheirHabits(t *testing.T) {
 	}
 }
 
-func TestC084_ModelList(t *testing.T) {
-	list := func(ids ...string) *replica {
+func TestC084_ModelList(t *testing.T) { synctest.Test(t, modelList) }
+
+func modelList(t *testing.T) {
+	n := newMemoryNet()
+	list := func(address string, ids ...string) {
 		var data []string
 		for _, id := range ids {
 			data = append(data, fmt.Sprintf(`{"id":%q,"object":"model"}`, id))
 		}
-		return newReplica(t, func(w http.ResponseWriter, _ *http.Request) {
+		n.engine(t, address, func(w http.ResponseWriter, r *http.Request) {
+			if got := r.Header.Get("Authorization"); got != "Bearer engine" {
+				t.Errorf("the list was asked for with the key %q, want the engine's", got)
+			}
 			writeJSON(w, 200, `{"object":"list","data":[`+strings.Join(data, ",")+`]}`)
 		})
 	}
-	release, slow := holding(t)
-	defer release()
-	down := newReplica(t, nil)
-	down.Close()
-	one, two := list("org/a", "a-alias"), list("org/a", "b")
-	g := newRig(t, routing.NameRandom, one, two, down, slow)
+	list("one:80", "org/a", "a-alias")
+	list("two:80", "org/a", "b")
+	n.engine(t, "slow:80", hang(0))
+	g := assemble(t, routing.NameRandom, n.dial, "http://one", "http://two", "http://down", "http://slow")
 	g.pool.Authorization = "Bearer engine"
+	client := n.client(t, g)
 	get := func(path string) (int, string) {
-		resp, err := http.Get(g.URL + path)
+		resp, err := client.Get("http://proxy" + path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,9 +110,6 @@ func TestC084_ModelList(t *testing.T) {
 	}
 	if status != 200 || at[0] < 0 || at[0] > at[1] || at[1] > at[2] || !strings.Contains(body, `"object":"list"`) {
 		t.Errorf("got %d %s", status, body)
-	}
-	if one.received()[0].header.Get("Authorization") != "Bearer engine" {
-		t.Error("the list was asked for without the engine's key")
 	}
 	g.endpoint.Models, g.endpoint.Aliases = []string{"org/a", "b"}, map[string]string{"gpt": "b"}
 	g.retable()

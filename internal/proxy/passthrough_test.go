@@ -56,15 +56,13 @@ func TestUpgradesAreTunnelled(t *testing.T) {
 
 func TestUpgradesThatFail(t *testing.T) {
 	const request = "GET /v1/realtime HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n\r\n"
-	refusing := newReplica(t, func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 426, "{}") })
-	dead := newReplica(t, nil)
-	dead.Close()
+	unwilling := newReplica(t, func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 426, "{}") })
 	for name, c := range map[string]struct {
 		urls []string
 		want string
 	}{
-		"refused by the engine": {[]string{refusing.URL}, "HTTP/1.1 426"},
-		"dead":                  {[]string{dead.URL}, "HTTP/1.1 502"},
+		"refused by the engine": {[]string{unwilling.URL}, "HTTP/1.1 426"},
+		"dead":                  {[]string{refusing}, "HTTP/1.1 502"},
 		"nobody":                {nil, "HTTP/1.1 503"},
 	} {
 		g := newRigAt(t, routing.NameRandom, c.urls...)

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/dialect"
@@ -48,12 +49,35 @@ func TestC001_RetrySendsTheWholeBody(t *testing.T) {
 			t.Errorf("a replica got %d requests, not one whole", len(seen))
 		}
 	}
-	for range 6 { // both connections are good for more
-		g.post(t, "/v1/chat/completions", chatBody)
-	}
-	if a.accepts.Load() != 1 || b.accepts.Load() != 1 {
-		t.Errorf("connections accepted: %d and %d, want 1 each", a.accepts.Load(), b.accepts.Load())
-	}
+}
+
+func TestC001_TheConnectionOfAFailedAttemptIsUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var failed atomic.Bool
+		var dialled atomic.Int64
+		n := newMemoryNet()
+		for _, address := range []string{"a:80", "b:80"} {
+			n.engine(t, address, func(w http.ResponseWriter, _ *http.Request) {
+				if failed.Swap(true) {
+					writeJSON(w, 200, chatAnswer)
+					return
+				}
+				writeJSON(w, 503, `{"error":{"message":"busy"}}`)
+			})
+		}
+		g := assemble(t, routing.NameLeastOutstanding, func(ctx context.Context, network, address string) (net.Conn, error) {
+			dialled.Add(1)
+			return n.dial(ctx, network, address)
+		}, "http://a", "http://b")
+		for range 8 {
+			if w := g.direct(chatBody); w.Code != 200 {
+				t.Errorf("got %d %s", w.Code, w.Body)
+			}
+		}
+		if got := dialled.Load(); got != 2 {
+			t.Errorf("%d connections were opened, want one to each replica", got)
+		}
+	})
 }
 
 func TestC001_RetryAfterHalfTheBody(t *testing.T) {
@@ -129,15 +153,13 @@ func TestC069_OwnAnswersSayWhenToComeBack(t *testing.T) {
 		},
 		"/invocations": func(code string, a map[string]any) bool { return a["ErrorCode"] == code && a["Message"] != "" },
 	}
-	dead := newReplica(t, nil)
-	dead.Close()
 	for name, c := range map[string]struct {
 		urls   []string
 		status int
 		code   string
 	}{
 		"nobody":  {nil, 503, "no_replica"},
-		"refused": {[]string{dead.URL}, 502, "upstream_unreachable"},
+		"refused": {[]string{refusing}, 502, "upstream_unreachable"},
 	} {
 		g := newRigAt(t, routing.NameRandom, c.urls...)
 		for path, shaped := range shapes {
@@ -220,10 +242,8 @@ func TestBudgetBoundsRetries(t *testing.T) {
 }
 
 func TestRefusalsAreFreeOfBudget(t *testing.T) {
-	dead := newReplica(t, nil)
-	dead.Close()
 	for range 8 { // either replica may be first
-		g := newRigAt(t, routing.NameRandom, dead.URL, newReplica(t, nil).URL)
+		g := newRigAt(t, routing.NameRandom, refusing, newReplica(t, nil).URL)
 		g.endpoint.Budget = endpoint.NewBudget(0, time.Now)
 		if resp, _ := g.post(t, "/v1/chat/completions", chatBody); resp.StatusCode != 200 {
 			t.Fatalf("got %d", resp.StatusCode)

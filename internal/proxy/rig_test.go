@@ -48,6 +48,9 @@ func (r *replica) received() []received {
 	return append([]received(nil), r.seen...)
 }
 
+// refusing is an address at which nobody listens. The port of a replica that was closed may soon be another's.
+const refusing = "http://127.0.0.1:1"
+
 // newReplica starts a fake engine. answer runs after the request has been read and recorded; nil answers a small chat completion.
 func newReplica(t testing.TB, answer http.HandlerFunc) *replica {
 	t.Helper()
