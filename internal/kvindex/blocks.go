@@ -220,31 +220,62 @@ func (c *blocks) unlink(first, last uint32) {
 
 // evict removes the n least recently used blocks, fewer if it has fewer.
 func (c *blocks) evict(n int) {
-	x := c.index
 	for n > 0 && c.oldest != 0 {
-		var hashes [batch]uint64
-		some := 0
-		for p := c.oldest; p != 0 && some < min(n, batch); some++ {
-			hashes[some] = x.nodes.at(x.pairs.at(p).node).hash.hash()
-			p = x.pairs.at(p).newer
-		}
-		x.warmth ^= x.nodes.warm(hashes[:some])
-		for range some {
-			c.remove(c.oldest)
-		}
-		n -= some
+		n -= c.evictBatch(min(n, batch))
 	}
 }
 
-// remove takes out one pair, and its node if it was the last.
-func (c *blocks) remove(i uint32) {
+// evictBatch removes up to n of the least recently used blocks, n at most a batch, and returns how many.
+func (c *blocks) evictBatch(n int) int {
 	x := c.index
-	p := x.pairs.at(i)
+	var hashes [batch]uint64
+	some := 0
+	for p := c.oldest; p != 0 && some < n; some++ {
+		pair := x.pairs.at(p)
+		hashes[some] = x.nodes.at(pair.node).hash.hash()
+		p = pair.newer
+	}
+	x.warmth ^= x.nodes.warm(hashes[:some])
+	from, run := uint32(0), uint32(0) // the visit of the pairs just passed, and how many of them there were
+	p := c.oldest
+	for range some {
+		pair := x.pairs.at(p)
+		if pair.visit != from {
+			c.dropped(from, run)
+			from, run = pair.visit, 0
+		}
+		run++
+		next := pair.newer
+		x.release(p)
+		p = next
+	}
+	c.dropped(from, run)
+	c.size -= some
+	if c.oldest = p; p != 0 {
+		x.pairs.at(p).older = 0
+	} else {
+		c.newest = 0
+	}
+	return some
+}
+
+func (c *blocks) dropped(visit, n uint32) {
+	if n > 0 && !c.dead {
+		c.log.drop(visit, n)
+	}
+}
+
+// remove takes out one block.
+func (c *blocks) remove(i uint32) {
 	c.unlink(i, i)
 	c.size--
-	if !c.dead {
-		c.log.drop(p.visit)
-	}
+	c.dropped(c.index.pairs.at(i).visit, 1)
+	c.index.release(i)
+}
+
+// release gives back a pair, and its node if it was the last.
+func (x *Index) release(i uint32) {
+	p := x.pairs.at(i)
 	node := x.nodes.at(p.node)
 	if p.before != 0 {
 		x.pairs.at(p.before).sibling = p.sibling

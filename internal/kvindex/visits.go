@@ -100,8 +100,8 @@ func (l *visits) take(visit uint32, n uint32) {
 	l.spans[len(l.spans)-1].live += n
 }
 
-// drop notes that a block is gone which visit was the last to use.
-func (l *visits) drop(visit uint32) {
+// drop notes that n blocks are gone which visit was the last to use.
+func (l *visits) drop(visit, n uint32) {
 	own := l.tail() // blocks mostly go in the order of use
 	if visit < own.first || visit > own.last {
 		i := l.find(visit)
@@ -110,7 +110,7 @@ func (l *visits) drop(visit uint32) {
 		}
 		own = &l.spans[i]
 	}
-	own.live--
+	own.live -= n
 }
 
 // tail returns the span of the least recently used block.
