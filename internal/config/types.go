@@ -160,6 +160,10 @@ type Endpoint struct {
 	// StrictModels answers 404 to an unknown model even where there is only one endpoint; otherwise a single endpoint
 	// passes any model name to the engine.
 	StrictModels bool `yaml:"strict_models" default:"false"`
+	// Usage `inject` makes streams of `/v1/chat/completions` and `/v1/completions` report their tokens to Warmpath where clients
+	// do not ask for it: `stream_options.include_usage` is added to the request, and what that adds to the answer is taken out again.
+	// See docs/http.md.
+	Usage string `yaml:"usage" default:"pass" enum:"pass|inject"`
 	// Timeouts are the limits of how long an engine's answer may take.
 	Timeouts Timeouts `yaml:"timeouts"`
 	// Retry is how often a request whose answer has not begun is tried on another replica.

@@ -22,6 +22,9 @@ type Pool struct {
 	Authorization string
 	// CachedApart says that the engines' Messages API leaves cached tokens out of input_tokens (llama.cpp).
 	CachedApart bool
+	// NullUsage says that the engines write "usage": null into the chunks of any stream, whether asked for usage or not (SGLang, in some
+	// versions).
+	NullUsage bool
 	// KeepOnDisconnect says that the engines bear no broken connection: when a client leaves, the answer to its request is read
 	// to its end, within the endpoint's timeouts, and thrown away. The request counts as in flight until then.
 	KeepOnDisconnect bool
@@ -50,6 +53,8 @@ type Endpoint struct {
 	Aliases  map[string]string // name a client may use -> model name sent to the engine
 	Strict   bool              // refuse unknown models even if this is the only endpoint
 	Timeouts Timeouts
+	// InjectUsage asks engines for the usage of streamed answers and takes it out again, where clients do not ask for it themselves.
+	InjectUsage bool
 	// MaxAttempts is how many replicas one request may be sent to, 1 or more.
 	MaxAttempts int
 	Budget      *Budget

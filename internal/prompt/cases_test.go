@@ -180,7 +180,7 @@ func TestC014_NumbersKeepTheirDigits(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{` + numbers + `,"model" : "llama-3.1-70b","tools":[{` + numbers + `}]}`
-	if got := string(body.SpliceModel(nil, "llama-3.1-70b")); got != want {
+	if got := string(body.Splice(nil, body.SetModel("llama-3.1-70b"))); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
@@ -197,14 +197,14 @@ func TestC015_SplicingChangesNothingElse(t *testing.T) {
 	}
 	hashes := map[[32]byte]bool{}
 	for range 100 {
-		hashes[sha256.Sum256(body.SpliceModel(nil, "real"))] = true
+		hashes[sha256.Sum256(body.Splice(nil, body.SetModel("real")))] = true
 	}
 	if want := sha256.Sum256([]byte(strings.Replace(raw, `"alias"`, `"real"`, 1))); len(hashes) != 1 || !hashes[want] {
 		t.Errorf("%d different bodies, or not the client's own outside the model", len(hashes))
 	}
 }
 
-func TestSpliceModel(t *testing.T) {
+func TestSetModel(t *testing.T) {
 	for _, tc := range []struct{ raw, name, want string }{
 		{`{"model":"a","model":"b"}`, "c", `{"model":"a","model":"c"}`},
 		{`{"model":"a","model":3}`, "c", `{"model":"a","model":3}`},
@@ -217,7 +217,7 @@ func TestSpliceModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := body.SpliceModel([]byte("x"), tc.name)
+		got := body.Splice([]byte("x"), body.SetModel(tc.name))
 		if string(got) != "x"+tc.want {
 			t.Errorf("%s: got %s, want x%s", tc.raw, got, tc.want)
 		}

@@ -4,8 +4,8 @@ package prompt
 import "fmt"
 
 // One pass (Scan) validates the body as JSON and notes where the few interesting values stand; TextKey then visits only the text
-// that falls into the prefix window. Bodies are never re-serialised: the one edit there is (SpliceModel) replaces a single value
-// in place.
+// that falls into the prefix window, and Chain the whole prompt. Bodies are never re-serialised: each Edit (SetModel, AskUsage)
+// changes a single place, and Splice leaves every other byte alone.
 
 // Shape says which fields of a JSON body carry prompt text.
 type Shape uint8
@@ -63,11 +63,12 @@ type Body struct {
 	// under ShapeNone.
 	CacheKey string
 
-	shape Shape
-	model span
-	text  [2]span                // values of textFields[shape]; empty where absent
-	front [len(frontFields)]span // values of frontFields
-	seeds [len(seedFields)]span  // values of seedFields
+	shape   Shape
+	model   span
+	options span                   // value of "stream_options"
+	text    [2]span                // values of textFields[shape]; empty where absent
+	front   [len(frontFields)]span // values of frontFields
+	seeds   [len(seedFields)]span  // values of seedFields
 }
 
 // span is a half-open range of bytes in the body; the zero span is no value.

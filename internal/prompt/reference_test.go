@@ -276,7 +276,7 @@ func mendStrings(raw []byte) []byte {
 
 var escape = regexp.MustCompile(`^\\(["\\/bfnrt]|u[0-9a-fA-F]{4})`)
 
-// compareWithReference holds Scan, TextKey and SpliceModel against the reference.
+// compareWithReference holds Scan, TextKey and Splice against the reference.
 func compareWithReference(t rapid.TB, raw []byte, shape Shape, prefixLength int, hint string) {
 	t.Helper()
 	body, err := Scan(raw, shape)
@@ -327,7 +327,7 @@ func compareSplice(t rapid.TB, body *Body, root node, name string) {
 		quoted, _ := jsontext.AppendQuote(nil, name)
 		want = want[:model.start] + string(quoted) + want[model.end:]
 	}
-	if got := string(body.SpliceModel(nil, name)); got != want {
-		t.Errorf("SpliceModel = %q, want %q", got, want)
+	if got := string(body.Splice(nil, body.SetModel(name))); got != want {
+		t.Errorf("Splice = %q, want %q", got, want)
 	}
 }

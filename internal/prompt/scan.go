@@ -110,6 +110,8 @@ func (b *Body) note(key []byte, value span) {
 		}
 	case "stream":
 		b.Stream = b.Raw[value.start] == 't'
+	case "stream_options":
+		b.options = value
 	case "prompt_cache_key":
 		b.CacheKey = ""
 		if b.shape != ShapeNone && b.Raw[value.start] == '"' {

@@ -50,6 +50,9 @@ func (x *exchange) upstreamHeader() http.Header {
 	if x.plan.decoded {
 		delete(h, "Content-Encoding")
 	}
+	if x.plan.injected {
+		delete(h, "Accept-Encoding") // what the client did not ask for must be found to be taken out
+	}
 	if auth := x.plan.variant.Pool.Authorization; auth != "" {
 		h["Authorization"] = []string{auth}
 		delete(h, "X-Api-Key")

@@ -22,8 +22,8 @@ const (
 type observer struct {
 	now    func() time.Time
 	flight routing.Flight // told of the first token; nil = nobody is
-	events bool // the answer is an event stream; else JSON, of which only the end matters
-	blind  bool // the answer is compressed or of another kind
+	events bool           // the answer is an event stream; else JSON, of which only the end matters
+	blind  bool           // the answer is compressed or of another kind
 
 	line       []byte // the event under way, or the end of the JSON
 	long       bool   // line has lost its beginning
@@ -33,10 +33,12 @@ type observer struct {
 	hasUsage   bool
 	failed     bool
 	apart      bool // the engine does not count cached tokens as input
+	batch      bool // the request holds several prompts
 }
 
 func newObserver(c *call) *observer {
-	o := &observer{now: c.x.Now, flight: c.flight, apart: c.x.plan.variant.Pool.CachedApart && c.x.rec.API == "anthropic"}
+	o := &observer{now: c.x.Now, flight: c.flight, batch: c.x.plan.batch}
+	o.apart = c.x.plan.variant.Pool.CachedApart && c.x.rec.API == "anthropic"
 	media := strings.ToLower(c.resp.Header.Get("Content-Type"))
 	o.events = strings.HasPrefix(media, "text/event-stream")
 	o.blind = c.resp.Header.Get("Content-Encoding") != "" || !o.events && !strings.HasPrefix(media, "application/json")
@@ -107,11 +109,15 @@ func (o *observer) event(line []byte) {
 		return
 	}
 	// After the first token an event is parsed only if it may hold something else than the next one.
-	if o.firstToken.IsZero() || bytes.Contains(data, []byte(`"usage":`)) || bytes.Contains(data, []byte(`error`)) {
+	if o.firstToken.IsZero() || tellsMore(data) {
 		o.parse(data)
 		return
 	}
 	o.chunks++
+}
+
+func tellsMore(data []byte) bool {
+	return bytes.Contains(data, []byte(`"usage":`)) || bytes.Contains(data, []byte(`"timings":`)) || bytes.Contains(data, []byte(`error`))
 }
 
 func (o *observer) parse(data []byte) {
@@ -153,18 +159,27 @@ func (o *observer) report(u *usage) {
 	}
 }
 
-// usageIn looks for the last object called "usage" at b's end. Inside a JSON string its quotes would be escaped, so it is the
-// real one.
+// usageIn looks for the counts at b's end.
 func (o *observer) usageIn(b []byte) {
-	const name = `"usage"`
 	b = tail(b)
+	if object := lastObject(b, `"usage"`); object != nil {
+		o.report(scanUsage(object))
+	} else if object = lastObject(b, `"timings"`); object != nil {
+		o.report(scanTimings(object))
+	}
+}
+
+// lastObject gives the last object of a quoted name in b, with whatever follows it; nil if there is none. Inside a JSON string the
+// quotes would be escaped, so it is a real one.
+func lastObject(b []byte, name string) []byte {
 	i := bytes.LastIndex(b, []byte(name))
 	if i < 0 {
-		return
+		return nil
 	}
 	if object := bytes.TrimLeft(b[i+len(name):], " \t\r\n:"); len(object) > 0 && object[0] == '{' {
-		o.report(scanUsage(object))
+		return object
 	}
+	return nil
 }
 
 // record writes down what was seen.
@@ -176,10 +191,9 @@ func (o *observer) record(rec *telemetry.Request) {
 	if !o.hasUsage {
 		return
 	}
-	rec.PromptTokens, rec.CachedTokens, rec.OutputTokens = o.usage.prompt(), o.usage.cached(), o.usage.output()
-	if o.apart {
-		rec.PromptTokens += rec.CachedTokens
-	}
+	cached, known := o.usage.cached()
+	rec.CachedTokens, rec.CachedKnown = cached, known && !o.batch
+	rec.PromptTokens, rec.OutputTokens = o.usage.prompt(o.apart), o.usage.output()
 }
 
 // lenient reads what engines write: duplicate names and broken UTF-8 included.

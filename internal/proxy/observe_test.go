@@ -30,9 +30,8 @@ func watch(events bool, answer string, reads ...int) watched {
 		rest = rest[n:]
 	}
 	o.finish()
-	return watched{
-		o.chunks, !o.firstToken.IsZero(), o.hasUsage, o.failed, o.usage.prompt(), o.usage.cached(), o.usage.output(),
-	}
+	cached, _ := o.usage.cached()
+	return watched{o.chunks, !o.firstToken.IsZero(), o.hasUsage, o.failed, o.usage.prompt(false), cached, o.usage.output()}
 }
 
 var streams = map[string]struct {

@@ -19,7 +19,7 @@ var errClient = errors.New("client: went away or stopped reading")
 func (c *call) relay() health.Outcome {
 	c.commit()
 	o := newObserver(c)
-	err := c.copy(o)
+	err := c.copy(o, newStripper(c, o))
 	if err == nil {
 		err = c.lastWrite()
 	}
@@ -55,16 +55,14 @@ func (c *call) commit() {
 
 // copy passes on the body read by read. Whatever has no known length is flushed at once, whatever its type: event streams,
 // NDJSON, audio. A client that has left gets nothing more; whether the engine is heard to its end is the pool's choice.
-func (c *call) copy(o *observer) error {
+func (c *call) copy(o *observer, s *stripper) error {
 	flush := c.resp.ContentLength < 0
 	var left error
 	for {
-		if c.n > 0 {
-			chunk := (*c.buf)[:c.n]
-			o.see(chunk)
-			if left == nil {
-				left = c.write(chunk, flush)
-			}
+		chunk := (*c.buf)[:c.n]
+		o.see(chunk)
+		if chunk = s.next(chunk, c.end != nil); left == nil && len(chunk) > 0 {
+			left = c.write(chunk, flush)
 		}
 		switch {
 		case left != nil && !c.x.plan.variant.Pool.KeepOnDisconnect:
