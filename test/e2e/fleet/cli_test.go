@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestCommandLine(t *testing.T) {
@@ -61,7 +60,7 @@ func TestCommandLine(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var stdout output
 			p := runWith(t, &stdout, strings.NewReader(tt.stdin), tt.args...)
-			if code := p.exit(t, 10*time.Second); code != tt.code {
+			if code := p.exit(t, startLimit); code != tt.code {
 				t.Errorf("got exit code %d, want %d", code, tt.code)
 			}
 			for _, out := range []struct{ name, got, want string }{{"output", stdout.String(), tt.stdout}, {"error output", p.stderr.String(), tt.stderr}} {

@@ -13,7 +13,7 @@ import (
 
 func TestDrain(t *testing.T) {
 	engines := startEngines(t, 2)
-	r := startRouter(t, configuration("LEAST_OUTSTANDING_REQUESTS", engines...)) // data.drain.delay is 1s
+	r := startRouter(t, configuration("LEAST_OUTSTANDING_REQUESTS", engines...)) // data.drain.delay is 3s
 	c := newClient(r)
 	long := startLoad(t, c, 10, func(n int) string { return chat(n, 250) }) // some 4 s each
 	pause(time.Second)
@@ -22,9 +22,9 @@ func TestDrain(t *testing.T) {
 
 	r.signal(t, syscall.SIGTERM)
 	told := time.Now()
-	eventually(t, 500*time.Millisecond, "it is not ready", func() bool { return answers(r.admin+"/readyz") == http.StatusServiceUnavailable })
+	eventually(t, time.Second, "it is not ready", func() bool { return answers(r.admin+"/readyz") == http.StatusServiceUnavailable })
 	notReady := time.Since(told)
-	pause(300 * time.Millisecond)
+	pause(time.Second)
 	served := count(short.seen(), func(o outcome) bool { return o.whole && o.sent.After(told.Add(notReady)) })
 	long.cancel()
 	during := short.stop()
@@ -35,7 +35,7 @@ func TestDrain(t *testing.T) {
 		t.Errorf("%d of %d requests that were sent within the delay failed", n, len(during))
 		report(t, during, func(o outcome) bool { return !o.whole })
 	}
-	eventually(t, 5*time.Second, "new connections are refused", func() bool {
+	eventually(t, startLimit, "new connections are refused", func() bool {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(r.data, "http://"))
 		if err == nil {
 			conn.Close()
@@ -47,7 +47,7 @@ func TestDrain(t *testing.T) {
 		t.Error("it is not alive while streams finish")
 	}
 	all := long.stop()
-	code := r.exit(t, 10*time.Second)
+	code := r.exit(t, startLimit)
 	whole := count(all, func(o outcome) bool { return o.whole })
 	t.Logf("not ready after %s, refusing after %s, %g streams open at SIGTERM, %d of %d whole; exit code %d",
 		notReady.Round(time.Millisecond), refusing.Round(time.Millisecond), streams, whole, len(all), code)
@@ -55,21 +55,21 @@ func TestDrain(t *testing.T) {
 		t.Errorf("%d of %d streams were cut", len(all)-whole, len(all))
 		report(t, all, func(o outcome) bool { return !o.whole })
 	}
-	if refusing < time.Second || code != 0 {
-		t.Errorf("refusing after %s, exit code %d; want 1 s (data.drain.delay) and 0", refusing, code)
+	if refusing < 3*time.Second || code != 0 {
+		t.Errorf("refusing after %s, exit code %d; want 3 s (data.drain.delay) and 0", refusing, code)
 	}
 }
 
 func TestDrainCutsWhatOutlastsTheLimit(t *testing.T) {
 	engines := startEngines(t, 1)
 	engines[0].fault(t, "hang,after=1")
-	text := strings.Replace(configuration("RANDOM", engines...), "{delay: 1s, limit: 30s}", "{delay: 0s, limit: 1s}", 1)
+	text := strings.Replace(configuration("RANDOM", engines...), "{delay: 3s, limit: 30s}", "{delay: 0s, limit: 1s}", 1)
 	r := startRouter(t, text)
 	l := startLoad(t, newClient(r), 10, func(n int) string { return chat(n, 50) })
-	eventually(t, 5*time.Second, "streams are open", func() bool { return r.metric(t, "warmpath_in_flight{") >= 5 })
+	eventually(t, startLimit, "streams are open", func() bool { return r.metric(t, "warmpath_in_flight{") >= 5 })
 	l.cancel()
 	r.signal(t, syscall.SIGTERM)
-	if code := r.exit(t, 5*time.Second); code != 0 {
+	if code := r.exit(t, startLimit); code != 0 {
 		t.Errorf("got exit code %d, want 0", code)
 	}
 	if n := count(l.stop(), func(o outcome) bool { return o.whole }); n > 0 {
@@ -79,11 +79,11 @@ func TestDrainCutsWhatOutlastsTheLimit(t *testing.T) {
 
 func TestASecondSigtermEndsAtOnce(t *testing.T) {
 	engines := startEngines(t, 1)
-	r := startRouter(t, strings.Replace(configuration("RANDOM", engines...), "delay: 1s", "delay: 1m", 1))
+	r := startRouter(t, strings.Replace(configuration("RANDOM", engines...), "delay: 3s", "delay: 1m", 1))
 	r.signal(t, syscall.SIGTERM)
-	eventually(t, 5*time.Second, "it drains", func() bool { return answers(r.admin+"/readyz") == http.StatusServiceUnavailable })
+	eventually(t, startLimit, "it drains", func() bool { return answers(r.admin+"/readyz") == http.StatusServiceUnavailable })
 	r.signal(t, syscall.SIGTERM)
-	if code := r.exit(t, 5*time.Second); code == 0 {
+	if code := r.exit(t, startLimit); code == 0 {
 		t.Error("got exit code 0, want that of a process that a signal ended")
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // metric reads the sum of a router's series whose line begins with prefix.
@@ -39,5 +38,5 @@ func (r *router) metric(t testing.TB, prefix string) (sum float64) {
 // becomesIdle waits until no request is in flight.
 func (r *router) becomesIdle(t testing.TB) {
 	t.Helper()
-	eventually(t, 10*time.Second, "nothing is in flight", func() bool { return r.metric(t, "warmpath_in_flight{") == 0 })
+	eventually(t, startLimit, "nothing is in flight", func() bool { return r.metric(t, "warmpath_in_flight{") == 0 })
 }

@@ -26,7 +26,7 @@ const (
 	// so that an engine finds its port free when it returns.
 	firstPort = 21731
 
-	startLimit = 20 * time.Second
+	startLimit = 30 * time.Second // for what must come; a busy machine may take its time
 	pollEvery  = 10 * time.Millisecond
 )
 
@@ -231,7 +231,7 @@ func configurationOf(strategy string, urls []string) string {
 	if strategy == "PREFIX_AWARE" {
 		routing = "{strategy: PREFIX_AWARE, prefix_length: 1024, concurrency_threshold: 16}"
 	}
-	return fmt.Sprintf("data: {drain: {delay: 1s, limit: 30s}}\npools: {engines: {engine: vllm, static: [%s]}}\nendpoints: {chat: {variants: [{pool: engines, routing: %s}]}}\n",
+	return fmt.Sprintf("data: {drain: {delay: 3s, limit: 30s}}\npools: {engines: {engine: vllm, static: [%s]}}\nendpoints: {chat: {variants: [{pool: engines, routing: %s}]}}\n",
 		strings.Join(urls, ", "), routing)
 }
 

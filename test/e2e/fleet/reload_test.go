@@ -70,7 +70,7 @@ func TestC067_ReloadFiftyTimes(t *testing.T) {
 		// The comment makes every version of the file another one.
 		r.configure(t, configuration(strategies[i%len(strategies)], set...)+fmt.Sprintf("# version %d\n", i))
 		triggers[i%len(triggers)]()
-		eventually(t, 5*time.Second, "the new replicas are in use", func() bool { return slices.Equal(r.replicas(t), want) })
+		eventually(t, startLimit, "the new replicas are in use", func() bool { return slices.Equal(r.replicas(t), want) })
 		pause(100 * time.Millisecond)
 	}
 	all := append(short.stop(), long.stop()...)
@@ -93,7 +93,7 @@ func TestC065_ABadFileIsRefusedAndTheNextGoodOneApplied(t *testing.T) {
 	l := startLoad(t, newClient(r), 50, func(n int) string { return chat(n, 4) })
 	for i, bad := range []string{"", "pools: {", "pools: {engines: {static: [nowhere]}}\n"} {
 		r.configure(t, bad)
-		eventually(t, 5*time.Second, "the failure is counted", func() bool {
+		eventually(t, startLimit, "the failure is counted", func() bool {
 			return r.metric(t, `warmpath_config_reloads_total{result="failure"}`) == float64(i+1)
 		})
 	}
@@ -101,7 +101,7 @@ func TestC065_ABadFileIsRefusedAndTheNextGoodOneApplied(t *testing.T) {
 		t.Error("the log does not say that the configuration was not reloaded")
 	}
 	r.configure(t, configuration("RANDOM", engines...))
-	eventually(t, 5*time.Second, "the good file is in use", func() bool { return len(r.replicas(t)) == 2 })
+	eventually(t, startLimit, "the good file is in use", func() bool { return len(r.replicas(t)) == 2 })
 	all := l.stop()
 	if n := count(all, func(o outcome) bool { return !o.whole }); n > 0 {
 		t.Errorf("%d of %d requests failed, want none", n, len(all))
