@@ -81,6 +81,10 @@ func (d *Demo) serve(l *router.Listeners) error {
 	return nil
 }
 
+// patience is how long an engine may take to accept a connection or answer a probe. They run in this very process: one that is slow
+// says that the machine is busy, and one that is gone refuses at once.
+const patience = 30 * time.Second
+
 // config is Warmpath's configuration with one strategy, as flags would give it. Its pool has a new name each time: what Warmpath learned of engines that
 // have been restarted since, such as a probe that found one down, would slow the next run's start.
 func (d *Demo) config(s Strategy) (*config.Config, error) {
@@ -93,6 +97,7 @@ func (d *Demo) config(s Strategy) (*config.Config, error) {
 	}
 	pool := cfg.Pools["default"]
 	pool.Engine = "vllm"
+	pool.ConnectTimeout, pool.Health.Timeout = config.Duration(patience), config.Duration(patience)
 	d.pools++
 	name := fmt.Sprintf("demo-%d", d.pools)
 	cfg.Pools = map[string]config.Pool{name: pool}
