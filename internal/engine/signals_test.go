@@ -120,6 +120,10 @@ func TestSignals(t *testing.T) {
 			Running: fleet.Read(1), QueryTokens: fleet.Read(1000), HitTokens: fleet.Read(700),
 		}},
 		{"llama.cpp of old", "llamacpp", "llamacpp:kv_cache_usage_ratio 0.75\n", fleet.Signals{CacheUsage: fleet.Read(0.75)}},
+		{"llm-d's simulator of vLLM", "generic", fixture(t, "llm-d-sim.txt"), fleet.Signals{
+			Running: fleet.Read(0), Waiting: fleet.Read(0), CacheUsage: fleet.Read(0), CacheTokens: 2400, BlockTokens: 16,
+			QueryTokens: fleet.Read(5000), HitTokens: fleet.Read(2880),
+		}},
 		{"another server with vLLM's names", "generic", "vllm:num_requests_waiting 9\n", fleet.Signals{Waiting: fleet.Read(9)}},
 	}
 	for _, tt := range tests {
