@@ -96,6 +96,7 @@ func BenchmarkUse(b *testing.B) {
 		var chains [160][]uint64
 		for i := range chains {
 			chains[i] = fresh(r, 2000)
+			holders[i%8].Use(chains[i], 1000, 30_000)
 		}
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {

@@ -145,10 +145,17 @@ func (c *blocks) find(hash uint64, likely uint32) uint32 {
 	return p
 }
 
-// add appends blocks that it does not hold after pair last; 0: as the most recently used.
+// add appends blocks that it does not hold behind pair last; 0: before all.
 func (c *blocks) add(chain []uint64, last, number uint32, t *tick) {
+	if len(chain) == 0 {
+		return
+	}
 	x := c.index
-	known := true // by other holders; after the first block that nobody has, nobody has any
+	rest := c.newest // what comes behind the new ones
+	if last != 0 {
+		rest = x.pairs.at(last).older
+	}
+	known := true // to other caches; after the first block that nobody has, nobody has any
 	for i, hash := range chain {
 		if i%batch == 0 {
 			x.warmth ^= x.nodes.warm(chain[i:min(i+batch, len(chain))])
@@ -161,20 +168,31 @@ func (c *blocks) add(chain []uint64, last, number uint32, t *tick) {
 		if n == 0 {
 			n = x.nodes.insert(hash)
 		}
-		node := x.nodes.at(n)
-		node.count1(t)
-		i := x.pairs.take()
-		*x.pairs.at(i) = pair{node: n, owner: c.id, sibling: node.first, visit: number}
-		if node.first != 0 {
-			x.pairs.at(node.first).before = i
-		}
-		node.first = i
-		node.count++
-		c.link(i, i, last)
-		last = i
+		last = c.pair(n, last, number, t)
 	}
+	c.join(last, rest)
 	c.size += len(chain)
 	c.log.spans[len(c.log.spans)-1].live += uint32(len(chain))
+}
+
+// pair adds the pair of a node behind pair newer, and counts the use.
+func (c *blocks) pair(n, newer, number uint32, t *tick) uint32 {
+	x := c.index
+	node := x.nodes.at(n)
+	node.count1(t)
+	node.count++
+	p := x.pairs.take()
+	*x.pairs.at(p) = pair{node: n, owner: c.id, newer: newer, sibling: node.first, visit: number}
+	if node.first != 0 {
+		x.pairs.at(node.first).before = p
+	}
+	node.first = p
+	if newer != 0 {
+		x.pairs.at(newer).older = p
+	} else {
+		c.newest = p
+	}
+	return p
 }
 
 // move puts the run of pairs from first to last behind pair after; 0: before all.
@@ -187,32 +205,27 @@ func (c *blocks) move(first, last, after uint32) {
 }
 
 func (c *blocks) link(first, last, after uint32) {
-	s := &c.index.pairs
 	before := c.newest
 	if after != 0 {
-		before = s.at(after).older
-		s.at(after).older = first
-	} else {
-		c.newest = first
+		before = c.index.pairs.at(after).older
 	}
-	if before != 0 {
-		s.at(before).newer = last
-	} else {
-		c.oldest = last
-	}
-	s.at(first).newer, s.at(last).older = after, before
+	c.join(after, first)
+	c.join(last, before)
 }
 
 func (c *blocks) unlink(first, last uint32) {
-	s := &c.index.pairs
-	newer, older := s.at(first).newer, s.at(last).older
+	c.join(c.index.pairs.at(first).newer, c.index.pairs.at(last).older)
+}
+
+// join makes two pairs neighbours in the order of use; 0: the one or the other end of it.
+func (c *blocks) join(newer, older uint32) {
 	if newer != 0 {
-		s.at(newer).older = older
+		c.index.pairs.at(newer).older = older
 	} else {
 		c.newest = older
 	}
 	if older != 0 {
-		s.at(older).newer = newer
+		c.index.pairs.at(older).newer = newer
 	} else {
 		c.oldest = newer
 	}
@@ -251,11 +264,7 @@ func (c *blocks) evictBatch(n int) int {
 	}
 	c.dropped(from, run)
 	c.size -= some
-	if c.oldest = p; p != 0 {
-		x.pairs.at(p).older = 0
-	} else {
-		c.newest = 0
-	}
+	c.join(p, 0)
 	return some
 }
 

@@ -96,9 +96,8 @@ func (t *table) number(hash uint64) (bucket uint32, tag uint8) {
 	high, low := bits.Mul64(hash, t.seed)
 	mix := high ^ low
 	bucket = uint32(mix) & t.mask
-	if bucket >= t.split {
-		bucket &= t.mask >> 1
-	}
+	beyond := uint32((int64(t.split) - 1 - int64(bucket)) >> 63) // all ones if there is no such bucket; no branch can guess it
+	bucket &= t.mask>>1 | ^beyond
 	return bucket, max(1, uint8(mix>>56))
 }
 
@@ -147,7 +146,9 @@ func (t *table) insert(hash uint64) uint32 {
 		}
 	}
 	t.live++
-	*t.at(i) = node{hash: digestOf(hash)}
+	n := t.at(i)
+	n.hash = digestOf(hash)
+	n.first, n.count, n.use, n.last = 0, 0, 0, 0
 	b, tag := t.place(hash)
 	t.put(b, tag, i)
 	return i
