@@ -21,6 +21,7 @@ import (
 type tuneCommand struct {
 	workload       workloadFlags
 	fleet          simulate.Options
+	exhaustive     bool
 	preset         string
 	json           bool
 	report         reportFile
@@ -58,6 +59,7 @@ func (t *tuneCommand) register(c *cobra.Command) {
 	flags.IntVar(&t.fleet.Slots, "slots", 128, "requests that an engine runs at once")
 	flags.IntVar(&t.fleet.Budget, "budget", 4096, "tokens that an engine computes in one step")
 	flags.IntVar(&t.fleet.Routers, "routers", 1, "processes that share the fleet, each with in-flight counts of its own")
+	flags.BoolVar(&t.exhaustive, "exhaustive", false, "simulate every pair of settings instead of searching")
 	flags.BoolVar(&t.json, "json", false, "print the figures as JSON")
 	flags.StringVar((*string)(&t.report), "report", "", "write an HTML report with plots to `FILE`")
 }
@@ -68,7 +70,7 @@ func (t *tuneCommand) run(ctx context.Context) error {
 		return err
 	}
 	bar := newProgress(t.stderr, 0)
-	result, err := tune.Run(ctx, requests, tune.Options{Fleet: t.fleet, Progress: func(ended, planned int) {
+	result, err := tune.Run(ctx, requests, tune.Options{Fleet: t.fleet, Exhaustive: t.exhaustive, Progress: func(ended, planned int) {
 		bar.ended(fmt.Sprintf("simulation %d of %d or more", ended, planned))
 	}})
 	bar.clear()

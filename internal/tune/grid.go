@@ -108,6 +108,18 @@ func (t *tuner) descend(ctx context.Context) (settings, error) {
 	}
 }
 
+// exhaust simulates the whole grid.
+func (t *tuner) exhaust(ctx context.Context) (settings, error) {
+	wanted := map[int][]int{}
+	for _, length := range lengths {
+		wanted[length] = thresholds
+	}
+	if err := t.fill(ctx, wanted); err != nil {
+		return settings{}, err
+	}
+	return t.grid.best(), nil
+}
+
 // missing lists the points on both lines through s, and those diagonally beside it, whose figures are not known, by length.
 func (t *tuner) missing(s settings) map[int][]int {
 	wanted := map[int][]int{}

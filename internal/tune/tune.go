@@ -17,6 +17,8 @@ import (
 type Options struct {
 	// Fleet is what is simulated; its Strategy and Ended are not used.
 	Fleet simulate.Options
+	// Exhaustive simulates every pair of settings, instead of searching: it takes a few times as long, and finds the best of all.
+	Exhaustive bool
 	// Progress is called whenever a simulation has ended, with the number of those that have and of those that are known to be
 	// needed, which grows. It is never called twice at once. nil = nobody is told.
 	Progress func(ended, planned int)
@@ -95,7 +97,11 @@ func (t *tuner) run(ctx context.Context) (*Result, error) {
 	if r.Ceiling, err = t.ceiling(ctx); err != nil {
 		return nil, err
 	}
-	best, err := t.descend(ctx)
+	search := t.descend
+	if t.exhaustive {
+		search = t.exhaust
+	}
+	best, err := search(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -108,17 +114,18 @@ func (t *tuner) run(ctx context.Context) (*Result, error) {
 
 // tuner simulates one workload again and again.
 type tuner struct {
-	workload workload.Workload
-	fleet    simulate.Options
-	parallel int // simulations at once
-	progress progress
-	grid     grid
-	requests int
+	workload   workload.Workload
+	fleet      simulate.Options
+	exhaustive bool
+	parallel   int // simulations at once
+	progress   progress
+	grid       grid
+	requests   int
 }
 
 func newTuner(w workload.Workload, o Options) *tuner {
 	return &tuner{
-		workload: w, fleet: o.Fleet, parallel: runtime.GOMAXPROCS(0),
+		workload: w, fleet: o.Fleet, exhaustive: o.Exhaustive, parallel: runtime.GOMAXPROCS(0),
 		progress: progress{told: o.Progress}, grid: grid{},
 	}
 }

@@ -98,18 +98,17 @@ func run(t testing.TB, w workload.Workload) *Result {
 	return r
 }
 
-// exhaust simulates the whole grid, up to thresholds that documents hardly reaches.
-func exhaust(t testing.TB, w workload.Workload) grid {
+// exhaust is the result of all pairs of settings.
+func exhaust(t testing.TB, w workload.Workload) *Result {
 	t.Helper()
-	all := newTuner(w, Options{Fleet: fleet})
-	wanted := map[int][]int{}
-	for _, length := range lengths {
-		wanted[length] = []int{1, 2, 4, 8, 16, 24}
-	}
-	if err := all.fill(t.Context(), wanted); err != nil {
+	r, err := Run(t.Context(), w, Options{Fleet: fleet, Exhaustive: true})
+	if err != nil {
 		t.Fatal(err)
 	}
-	return all.grid
+	if len(r.Grid) != len(lengths)*len(thresholds) {
+		t.Errorf("got %d pairs, want all %d", len(r.Grid), len(lengths)*len(thresholds))
+	}
+	return r
 }
 
 func kinds(cliffs []Cliff) map[string]int {
@@ -122,7 +121,7 @@ func kinds(cliffs []Cliff) map[string]int {
 
 func TestSettingsOfDocuments(t *testing.T) {
 	r := tunedFor(t)
-	best := slices.MinFunc(exhaust(t, documents).cells(), func(a, b Cell) int { return int(a.score() - b.score()) })
+	best := slices.MinFunc(exhaust(t, documents).Grid, func(a, b Cell) int { return int(a.score() - b.score()) })
 	if got := r.Recommendation.score() / best.score(); got > 1.05 {
 		t.Errorf("recommended %+v has %.2f times the score of the best, %+v", r.Recommendation.Cell, got, best)
 	}

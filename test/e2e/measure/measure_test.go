@@ -24,25 +24,34 @@ import (
 // the folder "shared" beside the repository.
 const dataVariable = "WARMPATH_E2E_DATA"
 
-// conversation is the trace of that name of the Mooncake project (FAST'25): one hour of 12,031 chats, at times rounded to 3 s.
+// conversation is the trace of that name of the Mooncake project (kvcache-ai/Mooncake, FAST25-release/traces/conversation_trace.jsonl):
+// one hour of 12,031 chats, at times rounded to 3 s.
 const (
 	conversation     = "mooncake_conversation.jsonl.gz"
 	conversationStep = 3 * time.Second
 )
 
+// shareGPT is 300 conversations of ShareGPT, by blocks of 16 tokens of Llama 3.1's tokenizer.
+const shareGPT = "sharegpt300_llama31_blk16.jsonl.gz"
+
 func openConversation(t *testing.T) workload.Workload {
+	t.Helper()
+	return workload.Spread(openTrace(t, conversation, workload.TraceOptions{}), conversationStep, 1)
+}
+
+// openTrace opens one of the recorded traces.
+func openTrace(t *testing.T, name string, o workload.TraceOptions) workload.Workload {
 	t.Helper()
 	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	folder := cmp.Or(os.Getenv(dataVariable), filepath.Join(filepath.Dir(root), "shared"))
-	trace, err := workload.OpenTrace(filepath.Join(folder, "data", "traces", conversation), workload.TraceOptions{})
+	trace, err := workload.OpenTrace(filepath.Join(folder, "data", "traces", name), o)
 	if err != nil {
-		t.Fatalf("%v\nset %s to the folder that holds data/traces/%s (kvcache-ai/Mooncake, FAST25-release/traces/conversation_trace.jsonl, gzip)",
-			err, dataVariable, conversation)
+		t.Fatalf("%v\nset %s to the folder that holds data/traces/%s", err, dataVariable, name)
 	}
-	return workload.Spread(trace, conversationStep, 1)
+	return trace
 }
 
 // fleet is eight 70B engines with 2,000,000 tokens of cache each.
