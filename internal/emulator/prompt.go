@@ -94,7 +94,10 @@ func (c content) text() (string, error) {
 	case 0, 'n':
 		return "", nil
 	case '"':
-		var s string
+		if s, err := jsontext.AppendUnquote(make([]byte, 0, len(c)), c); err == nil {
+			return string(s), nil
+		}
+		var s string // of what is no UTF-8
 		err := unmarshal(c, &s)
 		return s, err
 	case '[':
