@@ -63,10 +63,11 @@ func (c *blocks) use(chain []uint64, number uint32, t tick) Visit {
 func (c *blocks) begin(number, now uint32) {
 	if c.log.full() {
 		c.log.tidy()
-		if more := c.log.wants(); more > 0 && c.index.claim(more) {
+		switch more := c.log.growth(); {
+		case !c.log.crowded():
+		case more > 0 && c.index.claim(more):
 			c.log.grow()
-		}
-		if c.log.full() {
+		default:
 			c.log.merge()
 		}
 	}

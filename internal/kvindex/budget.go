@@ -19,8 +19,8 @@ func (x *Index) claim(bytes int) bool {
 	return true
 }
 
-// makeRoom makes room for n more blocks of c, which visit number adds, and returns how many fit: fewer only if all else that
-// could go has gone.
+// makeRoom makes room for n more blocks of c, which visit number adds, and returns how many fit: fewer only if nothing else is
+// left that could go.
 func (x *Index) makeRoom(c *blocks, number uint32, n int, now uint32) int {
 	x.drain(minDrain + drainRate*n)
 	fits := x.grow(n)

@@ -23,7 +23,7 @@ func chainOf(symbols ...byte) []uint64 {
 	return chain
 }
 
-// pair of index and model, and what tells whether they agree.
+// twins are an index and its model.
 type twins struct {
 	index   *Index
 	holders []*Holder
@@ -129,54 +129,57 @@ func (w *twins) compare(chain []uint64) error {
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-4*max(1e-2, math.Abs(b)) }
 
-// TestIndexIsItsModel plays random histories on an index and on its model, and compares all their answers.
-func TestIndexIsItsModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w := newTwins(1 << 20)
-		chains := rapid.Custom(func(t *rapid.T) []uint64 {
-			return chainOf(rapid.SliceOfN(rapid.ByteRange(0, 2), 0, 8).Draw(t, "symbols")...)
-		})
-		some := func(do func(t *rapid.T, i int)) func(*rapid.T) { // does it to one of the replicas
-			return func(t *rapid.T) {
-				if n := len(w.holders); n > 0 {
-					do(t, rapid.IntRange(0, n-1).Draw(t, "replica"))
-				}
+// Random histories are played on an index and on its model, and all their answers compared.
+func TestIndexIsItsModel(t *testing.T) { rapid.Check(t, play) }
+
+func FuzzIndexIsItsModel(f *testing.F) { f.Fuzz(rapid.MakeFuzz(play)) }
+
+// play is one history.
+func play(t *rapid.T) {
+	w := newTwins(1 << 20)
+	chains := rapid.Custom(func(t *rapid.T) []uint64 {
+		return chainOf(rapid.SliceOfN(rapid.ByteRange(0, 2), 0, 8).Draw(t, "symbols")...)
+	})
+	some := func(do func(t *rapid.T, i int)) func(*rapid.T) { // does it to one of the replicas
+		return func(t *rapid.T) {
+			if n := len(w.holders); n > 0 {
+				do(t, rapid.IntRange(0, n-1).Draw(t, "replica"))
 			}
 		}
-		end := func(t *rapid.T, failed bool) {
-			if n := len(w.visits); n > 0 {
-				w.end(rapid.IntRange(0, n-1).Draw(t, "visit"), failed)
-			}
+	}
+	end := func(t *rapid.T, failed bool) {
+		if n := len(w.visits); n > 0 {
+			w.end(rapid.IntRange(0, n-1).Draw(t, "visit"), failed)
 		}
-		use := some(func(t *rapid.T, i int) {
-			if err := w.use(i, chains.Draw(t, "chain")); err != nil {
+	}
+	use := some(func(t *rapid.T, i int) {
+		if err := w.use(i, chains.Draw(t, "chain")); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Repeat(map[string]func(*rapid.T){
+		"add": func(t *rapid.T) {
+			w.add(Kind(rapid.IntRange(0, 1).Draw(t, "kind")), rapid.IntRange(1, 20).Draw(t, "capacity"))
+		},
+		"remove":    some(func(_ *rapid.T, i int) { w.remove(i) }),
+		"use":       use,
+		"use again": use,
+		"use more":  use,
+		"close":     func(t *rapid.T) { end(t, false) },
+		"undo":      func(t *rapid.T) { end(t, true) },
+		"forget":    some(func(_ *rapid.T, i int) { w.forget(i) }),
+		"resize": some(func(t *rapid.T, i int) {
+			w.resize(i, rapid.IntRange(1, 20).Draw(t, "capacity"))
+		}),
+		"wait": func(t *rapid.T) { w.now += rapid.Uint32Range(0, 3000).Draw(t, "ms") },
+		"": func(t *rapid.T) {
+			if err := w.compare(chains.Draw(t, "chain")); err != nil {
 				t.Fatal(err)
 			}
-		})
-		t.Repeat(map[string]func(*rapid.T){
-			"add": func(t *rapid.T) {
-				w.add(Kind(rapid.IntRange(0, 1).Draw(t, "kind")), rapid.IntRange(1, 20).Draw(t, "capacity"))
-			},
-			"remove":    some(func(_ *rapid.T, i int) { w.remove(i) }),
-			"use":       use,
-			"use again": use,
-			"use more":  use,
-			"close":     func(t *rapid.T) { end(t, false) },
-			"undo":      func(t *rapid.T) { end(t, true) },
-			"forget":    some(func(_ *rapid.T, i int) { w.forget(i) }),
-			"resize": some(func(t *rapid.T, i int) {
-				w.resize(i, rapid.IntRange(1, 20).Draw(t, "capacity"))
-			}),
-			"wait": func(t *rapid.T) { w.now += rapid.Uint32Range(0, 3000).Draw(t, "ms") },
-			"": func(t *rapid.T) {
-				if err := w.compare(chains.Draw(t, "chain")); err != nil {
-					t.Fatal(err)
-				}
-				if err := w.index.check(); err != nil {
-					t.Fatal(err)
-				}
-			},
-		})
+			if err := w.index.check(); err != nil {
+				t.Fatal(err)
+			}
+		},
 	})
 }
 

@@ -141,18 +141,26 @@ func TestDepthOfManyVisits(t *testing.T) {
 	const n = 4 * maxSpans
 	r := rand.New(rand.NewPCG(1, 2))
 	h := New(64<<20).Add(Shared, n)
-	blocks := fresh(r, n)
-	for i := range blocks {
-		h.Use(blocks[i:i+1], uint32(i), decay)
+	chain, visits := fresh(r, n), [n]Visit{}
+	for i := range chain {
+		visits[i] = h.Use(chain[i:i+1], uint32(i), decay)
 	}
 	for i := 0; i < n; i += 7 {
 		want := n - i
-		got, open := h.Depth(blocks[i:i+1], 1)
+		got, open := h.Depth(chain[i:i+1], 1)
 		if got < want || got > min(n, 2*want+2) || !open {
 			t.Fatalf("Depth of visit %d = %d, %v, want %d or somewhat more, true", i, got, open, want)
 		}
 		if want < maxSpans/4 && got != want {
 			t.Fatalf("Depth of visit %d = %d, want %d: it is recent", i, got, want)
+		}
+	}
+	for _, v := range visits {
+		h.Close(v)
+	}
+	for _, s := range h.cache.(*blocks).log.spans {
+		if s.open != 0 {
+			t.Fatalf("%d of visits %d to %d are still open", s.open, s.first, s.last)
 		}
 	}
 }

@@ -35,9 +35,12 @@ func newVisits() visits { return visits{spans: make([]span, 0, minSpans)} }
 // full reports whether there is no room for another visit.
 func (l *visits) full() bool { return len(l.spans) == cap(l.spans) }
 
-// wants returns by how many bytes it would like to grow, once it is tidy.
-func (l *visits) wants() int {
-	if n := cap(l.spans); len(l.spans) > n*3/4 && n < maxSpans {
+// crowded reports whether it would soon be full again, once it is tidy.
+func (l *visits) crowded() bool { return len(l.spans) > cap(l.spans)*3/4 }
+
+// growth returns by how many bytes it may grow.
+func (l *visits) growth() int {
+	if n := cap(l.spans); n < maxSpans {
 		return n * spanBytes
 	}
 	return 0
