@@ -21,6 +21,8 @@ import (
 const (
 	maxHitRate = 0.10 // of the hit rate
 	maxTTFT    = 0.15 // of the TTFT at P50
+	// busyMachine is what HTTP, the router and whatever else runs may add to the fleet's TTFT; two idle cores add 0.09.
+	busyMachine = 0.15
 )
 
 // timeScale is low, because what the router and HTTP take in real time counts that many times in the engines'.
@@ -85,8 +87,8 @@ func compare(t *testing.T, s demo.Scenario) {
 			t.Errorf("%s: %d of %d requests sent, %d failed", strategy.Name, real.Requests, s.Len(), real.Failed)
 		}
 		hitRates, ttfts := simulated(t, &s, strategy)
-		agree(t, strategy.Name+" hit rate", *real.HitRate, hitRates, maxHitRate)
-		agree(t, strategy.Name+" TTFT P50", real.TTFT.P50, ttfts, maxTTFT)
+		agree(t, strategy.Name+" hit rate", *real.HitRate, hitRates, maxHitRate, maxHitRate)
+		agree(t, strategy.Name+" TTFT P50", real.TTFT.P50, ttfts, maxTTFT, maxTTFT+busyMachine)
 	}
 }
 
@@ -110,12 +112,13 @@ func simulated(t *testing.T, s *demo.Scenario, strategy demo.Strategy) (hitRates
 	return hitRates, ttfts
 }
 
-// agree says how far the fleet's figure is from the median of the simulated ones, and fails if it is too far from all of them.
-func agree(t *testing.T, what string, fleet float64, simulated []float64, limit float64) {
+// agree says how far the fleet's figure is from the median of the simulated ones, and fails if it is too far below or above all of
+// them, in shares of their own.
+func agree(t *testing.T, what string, fleet float64, simulated []float64, below, above float64) {
 	t.Helper()
 	lowest, median, highest := simulated[0], simulated[len(simulated)/2], simulated[len(simulated)-1]
 	t.Logf("%s: fleet %.3f, simulated %.3f (%.3f to %.3f), %.1f %% apart", what, fleet, median, lowest, highest, 100*math.Abs(fleet-median)/median)
-	if fleet < lowest*(1-limit) || fleet > highest*(1+limit) {
-		t.Errorf("%s is %.3f, want it within %.0f %% of %.3f to %.3f", what, fleet, 100*limit, lowest, highest)
+	if fleet < lowest*(1-below) || fleet > highest*(1+above) {
+		t.Errorf("%s is %.3f, want at least %.3f less %.0f %%, at most %.3f plus %.0f %%", what, fleet, lowest, 100*below, highest, 100*above)
 	}
 }
