@@ -87,8 +87,8 @@ func compare(t *testing.T, s demo.Scenario) {
 			t.Errorf("%s: %d of %d requests sent, %d failed", strategy.Name, real.Requests, s.Len(), real.Failed)
 		}
 		hitRates, ttfts := simulated(t, &s, strategy)
-		agree(t, strategy.Name+" hit rate", *real.HitRate, hitRates, maxHitRate, maxHitRate)
-		agree(t, strategy.Name+" TTFT P50", real.TTFT.P50, ttfts, maxTTFT, maxTTFT+busyMachine)
+		agree(t, strategy.Name+" hit rate", *real.HitRate, hitRates, margin{maxHitRate, maxHitRate})
+		agree(t, strategy.Name+" TTFT P50", real.TTFT.P50, ttfts, margin{maxTTFT, maxTTFT + busyMachine})
 	}
 }
 
@@ -112,13 +112,15 @@ func simulated(t *testing.T, s *demo.Scenario, strategy demo.Strategy) (hitRates
 	return hitRates, ttfts
 }
 
-// agree says how far the fleet's figure is from the median of the simulated ones, and fails if it is too far below or above all of
-// them, in shares of their own.
-func agree(t *testing.T, what string, fleet float64, simulated []float64, below, above float64) {
+// margin is how far a figure may be below and above others, in shares of them.
+type margin struct{ below, above float64 }
+
+// agree says how far the fleet's figure is from the median of the simulated ones, and fails if it is too far from all of them.
+func agree(t *testing.T, what string, fleet float64, simulated []float64, m margin) {
 	t.Helper()
 	lowest, median, highest := simulated[0], simulated[len(simulated)/2], simulated[len(simulated)-1]
 	t.Logf("%s: fleet %.3f, simulated %.3f (%.3f to %.3f), %.1f %% apart", what, fleet, median, lowest, highest, 100*math.Abs(fleet-median)/median)
-	if fleet < lowest*(1-below) || fleet > highest*(1+above) {
-		t.Errorf("%s is %.3f, want at least %.3f less %.0f %%, at most %.3f plus %.0f %%", what, fleet, lowest, 100*below, highest, 100*above)
+	if fleet < lowest*(1-m.below) || fleet > highest*(1+m.above) {
+		t.Errorf("%s is %.3f, want at least %.3f less %.0f %%, at most %.3f plus %.0f %%", what, fleet, lowest, 100*m.below, highest, 100*m.above)
 	}
 }
