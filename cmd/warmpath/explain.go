@@ -161,10 +161,7 @@ func printCosts(t io.Writer, e *proxy.Explanation) {
 
 // printLearned shows what KV_AWARE reckons with.
 func printLearned(t io.Writer, e *proxy.Explanation) {
-	l, latency := e.Learned, e.Learned.Whole
-	if e.Stream {
-		latency = l.Streamed
-	}
+	l, latency := e.Learned, e.Learned.Latency
 	if len(e.Order) > 0 {
 		fmt.Fprintf(t, "prompt\t%.0f tokens in %d blocks (%.2f bytes a token)\n", e.Order[0].Cost.PromptTokens, e.Blocks, l.BytesPerToken)
 	}

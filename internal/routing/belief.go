@@ -2,6 +2,7 @@ package routing
 
 import (
 	"context"
+	"time"
 
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/kvindex"
@@ -13,22 +14,23 @@ type belief struct {
 	replica *fleet.Replica
 	life    context.Context // of its engine process, as far as the fleet knows
 	holder  *kvindex.Holder
-	queued  float64 // units sent to it that have no first token yet
-	context float64 // prompt tokens of the requests in flight on it
-	waiting int     // flights without a first token
-	open    int     // flights
-	learned bool    // its capacity is what reports have taught, not what was first believed
-	cold    int     // answers in a row without a cached token where the replica should have had a prompt from a short while ago
-	proven  int     // its capacity before them, in blocks
+	queued  float64   // units sent to it that have no first token yet
+	context float64   // prompt tokens of the requests in flight on it
+	waiting int       // flights without a first token
+	open    int       // flights
+	blind   []*flight // whose first token nobody will see, in the order of dispatch
+	learned bool      // its capacity is what reports have taught, not what was first believed
+	cold    int       // answers in a row without a cached token where the replica should have had a prompt from a short while ago
+	proven  int       // its capacity before them, in blocks
 }
 
-// firstCapacity is the cache that a replica is believed to have until it says, in tokens. It is high: believing in three times too
-// much costs about 8 % where caches are tight, in a third 20 to 30 %.
-const firstCapacity = 1 << 19
+// firstCapacity is the cache that a replica is believed to have until it says or shows, in tokens. It is high: believing in three
+// times too much costs a few per cent where caches are tight, in a third 20 to 30 %, and too much is soon found out.
+const firstCapacity = 1 << 21
 
 // look brings the beliefs in line with a view: new replicas have empty caches, those that left are forgotten, and so is what
 // an engine held whose process was lost.
-func (s *kvAware) look(v *fleet.View) {
+func (s *kvAware) look(v *fleet.View, now time.Time) {
 	if s.view != v {
 		s.view = v
 		s.beliefs = s.beliefs[:0]
@@ -47,6 +49,7 @@ func (s *kvAware) look(v *fleet.View) {
 			b.life = life
 			b.restarted()
 		}
+		b.settle(now)
 	}
 }
 
@@ -70,10 +73,11 @@ func (s *kvAware) blocks(tokens float64) int {
 
 // Corrections of what a replica is believed to hold, by reports of cached tokens.
 const (
-	slack         = 2    // blocks that a prediction may be off: engines have blocks of their own
+	slack         = 2    // blocks, of the larger of the index's and the engine's, that a prediction may be off
+	partly        = 0.1  // share of it that may be missing: the ends of chains go one by one
 	answersKept   = 4    // mean answers by which a prediction may be too low: engines cache what they generate, too
-	capacityPace  = 0.25 // share of the way to a capacity that a miss has shown
-	capacityStep  = 0.02 // share by which it moves where a report shows only the direction
+	capacityPace  = 0.25 // share of the way to a capacity that a miss has shown, and by which it grows
+	capacityStep  = 0.02 // share by which it shrinks where a miss shows only the direction
 	coldToRestart = 3    // answers in a row
 )
 
@@ -96,10 +100,20 @@ func (b *belief) missed(depth, prompt int, everything bool) {
 	b.holder.SetCapacity(max(int(next), prompt, 1))
 }
 
-// found raises the capacity: the engine still held what was believed displaced.
+// found raises the capacity: the engine still held what was believed displaced. How much more it holds is not known, but too much
+// is found out by the next miss.
 func (b *belief) found() {
 	b.learned = true
-	b.holder.SetCapacity(int(float64(b.holder.Capacity())*(1+capacityStep)) + 1)
+	b.holder.SetCapacity(int(float64(b.holder.Capacity())*(1+capacityPace)) + 1)
+}
+
+// settle lands the flights whose first token nobody sees, when it should have come.
+func (b *belief) settle(now time.Time) {
+	for len(b.blind) > 0 && (b.blind[0].first || !now.Before(b.blind[0].due)) {
+		f := b.blind[0]
+		b.blind[0], b.blind = nil, b.blind[1:]
+		f.land(f.due)
+	}
 }
 
 // restarted empties the cache. Misses that the restart explains have taught nothing of its capacity.
@@ -111,14 +125,11 @@ func (b *belief) restarted() {
 	b.cold = 0
 }
 
-// resize makes the believed capacity what the engine publishes, if it does. What reports have taught stands: an engine's blocks also
-// hold answers, so its prompts have less room than it says.
+// resize makes the believed capacity what the engine publishes, if it does, until reports teach otherwise: an engine's blocks also
+// hold answers, and some engines keep more in the host's memory than they publish.
 func (s *kvAware) resize(b *belief) {
-	if published := b.replica.Signals().CacheTokens; published > 0 {
-		most := s.blocks(float64(published))
-		if !b.learned || b.holder.Capacity() > most {
-			b.setCapacity(most)
-		}
+	if published := b.replica.Signals().CacheTokens; published > 0 && !b.learned {
+		b.setCapacity(s.blocks(float64(published)))
 	}
 }
 

@@ -9,19 +9,19 @@ import (
 
 // flight is one request that KV_AWARE has placed: what it holds of the replica's backlog, and what will be learned from it.
 type flight struct {
-	s       *kvAware
-	on      *belief
-	chain   prompt.Chain
-	visit   kvindex.Visit
-	latency *latency
-	at      features
-	began   time.Time
-	tokens  float64 // of the prompt, estimated
-	hit     float64 // of them, believed cached
-	depth   int     // of the last block believed hit, in blocks of the cache by last use; 0 = none
-	young   bool    // and it was put there by a request that was still in flight
+	s      *kvAware
+	on     *belief
+	chain  prompt.Chain
+	visit  kvindex.Visit
+	at     features
+	began  time.Time
+	tokens float64 // of the prompt, estimated
+	hit    float64 // of them, believed cached
+	depth  int     // of the last block believed hit, in blocks of the cache by last use; 0 = none
+	young  bool    // and it was put there by a request that was still in flight
 
-	first    bool // the first token has come, or never will
+	due      time.Time // when the first token should come, if nobody will see it
+	first    bool      // it has come, or never will
 	ttft     time.Duration
 	inFlight float64 // on the replica, when it came
 	context  float64
@@ -33,14 +33,11 @@ func (s *kvAware) Began(q *Query, c *Candidate) Flight {
 	defer s.mu.Unlock()
 	b := s.known[c.Replica]
 	f := &flight{
-		s: s, on: b, chain: q.Chain, began: q.Now, tokens: c.Cost.PromptTokens, hit: c.Cost.HitTokens, latency: &s.stages[0],
+		s: s, on: b, chain: q.Chain, began: q.Now, tokens: c.Cost.PromptTokens, hit: c.Cost.HitTokens,
 		at: features{
 			units: units(c.Cost.PromptTokens-c.Cost.HitTokens, c.Cost.HitTokens), whole: units(c.Cost.PromptTokens, 0),
 			queued: c.Cost.QueuedUnits, inFlight: c.Cost.inFlight,
 		},
-	}
-	if q.Streamed {
-		f.latency = &s.stages[1]
 	}
 	s.resize(b)
 	if c.Cost.blocks > 0 {
@@ -53,6 +50,11 @@ func (s *kvAware) Began(q *Query, c *Candidate) Flight {
 	b.context += f.tokens
 	b.waiting++
 	b.open++
+	if !q.Streamed {
+		expected := s.latency.base() + c.Cost.Own + c.Cost.Wait
+		f.due = q.Now.Add(time.Duration(expected * float64(time.Millisecond)))
+		b.blind = append(b.blind, f)
+	}
 	return f
 }
 
@@ -92,7 +94,7 @@ func (f *flight) Ended(o Outcome) {
 	s, b := f.s, f.on
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	streamed := o.Streamed && f.first
+	seen := o.Streamed && f.first
 	f.land(o.At)
 	b.context = max(0, b.context-f.tokens)
 	if b.open--; b.open == 0 {
@@ -100,7 +102,7 @@ func (f *flight) Ended(o Outcome) {
 	}
 	b.holder.Close(f.visit)
 	if !o.Answered {
-		if !streamed {
+		if !seen {
 			b.holder.Undo(f.chain.Blocks, f.visit)
 		}
 		return
@@ -114,32 +116,34 @@ func (f *flight) Ended(o Outcome) {
 	if o.CachedKnown && o.PromptTokens > 0 {
 		f.compare(float64(o.CachedTokens) / float64(o.PromptTokens) * f.tokens)
 	}
-	f.teach(o, streamed)
+	f.teach(o, seen)
 }
 
-// teach gives the answer's times to the model.
-func (f *flight) teach(o Outcome, streamed bool) {
-	took := milliseconds(o.At.Sub(f.began))
-	if !streamed {
-		if f.latency == &f.s.stages[0] {
-			f.latency.observe(f.at, took)
-		}
+// teach gives the answer's times to the models. Of an answer whose first token was not seen, generation is taken off as far as its
+// length is known.
+func (f *flight) teach(o Outcome, seen bool) {
+	s, tokens := f.s, float64(o.OutputTokens)
+	took, first := milliseconds(o.At.Sub(f.began)), milliseconds(f.ttft)
+	inFlight, context := (f.inFlight+float64(f.on.replica.InFlight()))/2, (f.context+f.on.context)/2
+	if !seen {
+		first = took - max(0, tokens-1)*s.decode.step(inFlight, context)
+	}
+	s.latency.observe(f.at, max(0, first))
+	if tokens == 0 {
 		return
 	}
-	first := milliseconds(f.ttft)
-	f.latency.observe(f.at, first)
-	if o.OutputTokens > 0 {
-		inFlight, context := (f.inFlight+float64(f.on.replica.InFlight()))/2, (f.context+f.on.context)/2
-		f.s.decode.observe(float64(o.OutputTokens), took-first, inFlight, context)
+	if !seen {
+		first = priorBase + s.latency.expect(f.at) // what has been learned of the base is what generation was not known to take
 	}
+	s.decode.observe(tokens, took-first, inFlight, context)
 }
 
 // compare corrects what the replica is believed to hold by the tokens that its engine found in its cache, in the estimate's unit.
 func (f *flight) compare(cached float64) {
 	f.at.units = units(f.tokens-min(cached, f.tokens), cached)
-	tolerance := slack * f.s.ratio.tokensOf(prompt.BlockBytes)
+	tolerance := slack * max(f.s.ratio.tokensOf(prompt.BlockBytes), float64(f.on.replica.Signals().BlockTokens))
 	switch b := f.on; {
-	case f.hit-cached > tolerance && !f.young:
+	case f.hit-cached > max(tolerance, f.hit*partly) && !f.young:
 		b.missed(f.depth, len(f.chain.Blocks), cached == 0)
 		if b.cold == coldToRestart {
 			b.restarted()

@@ -52,17 +52,17 @@ type kvAware struct {
 	beliefs []*belief // by the place of their replica in view.Eligible
 	known   map[*fleet.Replica]*belief
 
-	epoch  time.Time // when the clock of the index began
-	fade   float64   // ms in which a use count falls to 1/e: twice the mean age of the least recently used blocks
-	ratio  tokenRatio
-	decode decoding
-	stages [2]latency // of whole answers, of streamed ones
+	epoch   time.Time // when the clock of the index began
+	fade    float64   // ms in which a use count falls to 1/e: twice the mean age of the least recently used blocks
+	ratio   tokenRatio
+	latency latency
+	decode  decoding
 }
 
 func newKVAware(o Options) (Strategy, error) {
 	return &kvAware{
 		whole: o.WholePrompts, index: kvindex.New(indexBudget), known: map[*fleet.Replica]*belief{},
-		fade: 30_000, ratio: newTokenRatio(), decode: newDecoding(), stages: [2]latency{newLatency(), newLatency()},
+		fade: 30_000, ratio: newTokenRatio(), latency: newLatency(), decode: newDecoding(),
 	}, o.wantNone(NameKVAware)
 }
 
@@ -76,7 +76,7 @@ func (*kvAware) Chained() {}
 func (s *kvAware) Rank(q *Query, v *fleet.View, out []Candidate) []Candidate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.look(v)
+	s.look(v, q.Now)
 	s.index.Match(q.Chain.Blocks, &s.matches)
 	d := s.decide(q, v)
 	from := len(out)
@@ -105,8 +105,6 @@ type decision struct {
 	chain   []uint64
 	tokens  float64 // of the prompt
 	now     uint32
-	latency *latency
-	output  float64 // tokens; 0 if the answer is not streamed
 	batch   float64 // mean requests in flight
 	longest int     // blocks, among the eligible and untried
 	deepest int     // blocks, in any cache
@@ -116,10 +114,7 @@ type decision struct {
 func (s *kvAware) decide(q *Query, v *fleet.View) decision {
 	d := decision{
 		kvAware: s, key: q.Random, chain: q.Chain.Blocks, tokens: s.ratio.tokensOf(q.Chain.Bytes), now: s.clock(q.Now),
-		latency: &s.stages[0], deepest: s.matches.Longest(),
-	}
-	if q.Streamed {
-		d.latency, d.output = &s.stages[1], s.decode.output
+		deepest: s.matches.Longest(),
 	}
 	if n := len(d.chain); n > 0 {
 		d.key = d.chain[min(1, n-1)]
@@ -147,8 +142,8 @@ func (d *decision) cost(b *belief, r *fleet.Replica) Cost {
 	perRequest, perContext := d.decode.perRequest(), d.decode.perContext()
 	c.Own = d.latency.prefill() * units(d.tokens-hit, hit)
 	c.Wait = d.latency.queue()*c.QueuedUnits + d.latency.request()*c.inFlight
-	c.Decode = d.output * (perRequest*c.inFlight + perContext*c.OpenContext)
-	c.Others = c.inFlight * (interference*c.Own + d.output*(perRequest+perContext*d.tokens))
+	c.Decode = d.decode.output * (perRequest*c.inFlight + perContext*c.OpenContext)
+	c.Others = c.inFlight * (interference*c.Own + d.decode.output*(perRequest+perContext*d.tokens))
 	c.Eviction = displacement * d.displaced(b.holder, blocks) * c.Own * (1 + interference*d.batch)
 	c.Total = c.Own + c.Wait + c.Decode + c.Others + c.Eviction
 	return c

@@ -45,7 +45,12 @@ func (l *latency) prefill() float64 { return l.own.theta[1] }
 func (l *latency) queue() float64   { return min(l.wait.theta[0], l.prefill()) }
 func (l *latency) request() float64 { return l.wait.theta[1] }
 
-// observe learns from one answer that took ms: to its first token, or as a whole if it was not streamed.
+// expect is how long the first token of a request takes after its base, in milliseconds.
+func (l *latency) expect(x features) float64 {
+	return l.prefill()*x.units + l.queue()*x.queued + l.request()*x.inFlight
+}
+
+// observe learns from one answer whose first token took ms.
 func (l *latency) observe(x features, ms float64) {
 	if l.whole == 0 {
 		l.whole = x.whole
@@ -153,7 +158,7 @@ func units(n, hit float64) float64 { return n * (1 + 2e-5*(hit+n/2)) }
 // decoding learns what a step of generation costs: per request in the batch and per prompt token of its context, in milliseconds.
 type decoding struct {
 	scale   float64 // of the priors
-	output  float64 // mean output tokens of a streamed answer
+	output  float64 // mean output tokens of an answer
 	answers float64 // that taught it
 }
 
@@ -169,7 +174,12 @@ func newDecoding() decoding { return decoding{scale: 1, output: priorOutput} }
 func (d *decoding) perRequest() float64 { return priorStepRequest * d.scale }
 func (d *decoding) perContext() float64 { return priorStepContext * d.scale }
 
-// observe learns from a streamed answer of n output tokens, of which all but the first took ms together beside inFlight requests
+// step is the time of one step of generation in a batch.
+func (d *decoding) step(inFlight, context float64) float64 {
+	return d.scale * (priorStep + priorStepRequest*inFlight + priorStepContext*context)
+}
+
+// observe learns from an answer of n output tokens, of which all but the first took ms together beside inFlight requests
 // with context prompt tokens. The scale is the lower quartile of what answers show: most of them are slowed by other requests'
 // prefill, which is no part of it.
 func (d *decoding) observe(n, ms, inFlight, context float64) {
@@ -179,7 +189,7 @@ func (d *decoding) observe(n, ms, inFlight, context float64) {
 		return
 	}
 	const quantile, pace = 0.25, 0.02
-	if ms/(n-1) > d.scale*(priorStep+priorStepRequest*inFlight+priorStepContext*context) {
+	if ms/(n-1) > d.step(inFlight, context) {
 		d.scale *= 1 + pace*quantile
 	} else {
 		d.scale *= 1 - pace*(1-quantile)

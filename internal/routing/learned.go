@@ -12,7 +12,7 @@ func (s *kvAware) Learned() Learned {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := Learned{
-		Whole: s.stages[0].coefficients(), Streamed: s.stages[1].coefficients(),
+		Latency:        s.latency.coefficients(),
 		StepPerRequest: s.decode.perRequest(), StepPerToken: s.decode.perContext(),
 		OutputTokens: s.decode.output, BytesPerToken: s.ratio.bytesPerToken(),
 		IndexBytes: s.index.Bytes(), IndexBlocks: s.index.Pairs(), Caches: make([]Cache, 0, len(s.known)),

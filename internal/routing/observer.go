@@ -23,7 +23,7 @@ type Outcome struct {
 	At time.Time
 	// Answered says that the engine gave a whole answer with a status of success.
 	Answered bool
-	// Streamed says that the answer came token by token, so that FirstToken tells of its prefill.
+	// Streamed says that the answer came token by token, so that FirstToken tells when its prefill was over.
 	Streamed bool
 	// PromptTokens and OutputTokens are as the engine counts; 0 = not reported.
 	PromptTokens, OutputTokens int
@@ -40,13 +40,12 @@ type Learner interface {
 // Learned is what KV_AWARE has learned of an endpoint's engines. Times are in milliseconds; a unit of work is the prefill of one
 // token without context.
 type Learned struct {
-	// Streamed tells of answers that come token by token: what the first token takes. Whole tells of the others: what all takes.
-	Streamed Latency `json:"streamed"`
-	Whole    Latency `json:"whole"`
+	// Latency tells what the first token takes.
+	Latency Latency `json:"latency"`
 	// StepPerRequest and StepPerToken are what a request in flight, and a token of its prompt, add to one step of generation.
 	StepPerRequest float64 `json:"step_ms_per_request"`
 	StepPerToken   float64 `json:"step_ms_per_token"`
-	// OutputTokens is the mean length of a streamed answer.
+	// OutputTokens is the mean length of an answer.
 	OutputTokens float64 `json:"output_tokens"`
 	// BytesPerToken is the length of a token in the canonical prompt.
 	BytesPerToken float64 `json:"bytes_per_token"`
@@ -56,7 +55,7 @@ type Learned struct {
 	Caches      []Cache `json:"caches"`
 }
 
-// Latency is a learned model of an answer's time: base + prefill*units + queue*units queued + request*requests in flight.
+// Latency is a learned model of the time to the first token: base + prefill*units + queue*units queued + request*requests in flight.
 type Latency struct {
 	Base    float64 `json:"base_ms"`
 	Prefill float64 `json:"prefill_ms_per_unit"`
