@@ -49,7 +49,7 @@ func TestDefaults(t *testing.T) {
 		}},
 		Endpoints: map[string]Endpoint{"chat": {
 			Usage: "pass", Timeouts: Timeouts{Idle: seconds(600)}, Retry: Retry{MaxAttempts: 3, Budget: 0.2},
-			Variants: []Variant{{Name: "engines", Pool: "engines", Weight: 1, Routing: Routing{Strategy: "LEAST_OUTSTANDING_REQUESTS"}}},
+			Variants: []Variant{{Name: "engines", Pool: "engines", Weight: 1, Routing: Routing{Strategy: "KV_AWARE"}}},
 		}},
 	}
 	if diff := cmp.Diff(want, parse(t, minimal, nil)); diff != "" {
@@ -221,7 +221,7 @@ func TestFromFlagsErrorsNameFlags(t *testing.T) {
 		{"knob missing", Flags{Replicas: []string{"http://a:1"}, Strategy: "PREFIX_AWARE", PrefixLength: 1024},
 			"--concurrency-threshold: is missing; PREFIX_AWARE needs it, 1 to 1024"},
 		{"knob refused", Flags{Replicas: []string{"http://a:1"}, PrefixLength: 1024},
-			"--prefix-length: has no meaning with LEAST_OUTSTANDING_REQUESTS; remove it, or use PREFIX_AWARE"},
+			"--prefix-length: has no meaning with KV_AWARE; remove it, or use PREFIX_AWARE"},
 		{"listen", Flags{Replicas: []string{"http://a:1"}, Listen: "8080"},
 			`--listen: "8080" is not an address to listen on; write HOST:PORT, such as 127.0.0.1:8080 or :8080`},
 		{"collision", Flags{Replicas: []string{"http://a:1"}, AdminListen: ":8080"}, "--admin-listen: collides with --listen; give it another port"},

@@ -221,7 +221,7 @@ type Variant struct {
 // Routing is a strategy and its knobs. See docs/strategies.
 type Routing struct {
 	// Strategy is the rule that chooses a replica.
-	Strategy string `yaml:"strategy" default:"LEAST_OUTSTANDING_REQUESTS" enum:"RANDOM|LEAST_OUTSTANDING_REQUESTS|PREFIX_AWARE"`
+	Strategy string `yaml:"strategy" default:"KV_AWARE" enum:"KV_AWARE|PREFIX_AWARE|LEAST_OUTSTANDING_REQUESTS|RANDOM"`
 	// PrefixLength is the length of the prefix window that `PREFIX_AWARE` hashes: bytes of the body on native routes,
 	// characters of message text on OpenAI-style routes. Required with `PREFIX_AWARE`, refused with other strategies.
 	PrefixLength int `yaml:"prefix_length" min:"1024" max:"65536"`
