@@ -4,6 +4,7 @@ package kvindex
 // again. It is valid until the index changes.
 type Matches struct {
 	depths  []uint32 // by the number of the cache; 0: holds nothing of it
+	found   uint32   // how many caches of shared blocks have a depth, dead ones too
 	longest int
 }
 
@@ -19,17 +20,10 @@ func (m *Matches) Of(h *Holder) int {
 func (m *Matches) Longest() int { return m.longest }
 
 // Match finds how many leading blocks of the chain each replica is believed to hold, and writes it to m.
-//
-// Who holds a block of shared blocks also holds all blocks before it, so along a chain the set of holders only shrinks: where
-// two blocks have equally many, they have the same. So a few look-ups find the blocks at which the set changes, and nothing
-// but the sets at these is read.
 func (x *Index) Match(chain []uint64, m *Matches) {
 	m.reset(len(x.owners))
-	seen := uint32(0)
-	for k, n := x.deepest(chain); n != 0; {
-		count := x.nodes.at(n).count
-		seen += x.mark(n, k, count-seen, m)
-		k, n = x.wider(chain, k, count)
+	if len(chain) > 0 {
+		x.search(chain, x.step(chain, 1), step{k: len(chain) + 1}, m)
 	}
 	for _, h := range x.holders[Whole] {
 		k := h.cache.(*prompts).match(chain)
@@ -44,50 +38,52 @@ func (m *Matches) reset(n int) {
 	}
 	m.depths = m.depths[:n]
 	clear(m.depths)
-	m.longest = 0
+	m.found, m.longest = 0, 0
 }
 
-// deepest returns the last block of the chain that any cache holds, counted from 1, and its node; 0, 0 if there is none.
-func (x *Index) deepest(chain []uint64) (k int, node uint32) {
-	low, high := 0, len(chain) // low is held, or 0; nothing beyond high is
-	for low < high {
-		mid := (low + high + 1) / 2
-		if n := x.nodes.find(chain[mid-1]); n != 0 {
-			low, node = mid, n
-		} else {
-			high = mid - 1
-		}
+// A step is block k of a chain, counted from 1.
+type step struct {
+	k     int
+	first uint32 // of its pairs, 0 if nobody holds it
+	count uint32 // how many caches hold it
+}
+
+func (x *Index) step(chain []uint64, k int) step {
+	s := step{k: k}
+	if n := x.nodes.find(chain[k-1]); n != 0 {
+		s.first, s.count = x.nodes.at(n).first, x.nodes.at(n).count
 	}
-	return low, node
+	return s
 }
 
-// wider returns the last block before k that has more holders than count, which is what block k has, and its node; 0, 0 if
-// there is none.
-func (x *Index) wider(chain []uint64, k int, count uint32) (wider int, node uint32) {
-	low, high := 0, k-1
-	for low < high {
-		mid := (low + high + 1) / 2
-		if n := x.nodes.find(chain[mid-1]); n != 0 && x.nodes.at(n).count > count {
-			low, node = mid, n
-		} else {
-			high = mid - 1
-		}
+// search writes to m who holds block low, and how far beyond it; who holds block high is known already.
+//
+// Who holds a block of shared blocks also holds all blocks before it, so along a chain the set of holders only shrinks: where
+// two blocks have equally many, they have the same, and so has all between. A few look-ups find the blocks at which the set
+// changes, from the last to the first, and only the sets at these are read.
+func (x *Index) search(chain []uint64, low, high step, m *Matches) {
+	switch {
+	case low.count <= high.count:
+	case low.k+1 == high.k:
+		x.mark(low, m)
+	default:
+		mid := x.step(chain, (low.k+high.k)/2)
+		x.search(chain, mid, high, m)
+		x.search(chain, low, mid, m)
 	}
-	return low, node
 }
 
-// mark writes depth k to those holders of a node that have none yet, of which there are fresh, and returns how many it found.
-func (x *Index) mark(node uint32, k int, fresh uint32, m *Matches) (found uint32) {
-	for p := x.nodes.at(node).first; p != 0 && found < fresh; {
+// mark writes the depth of a step to those of its holders that have none yet.
+func (x *Index) mark(s step, m *Matches) {
+	for p := s.first; p != 0 && m.found < s.count; {
 		pair := x.pairs.at(p)
 		if m.depths[pair.owner] == 0 {
-			m.depths[pair.owner] = uint32(k)
-			found++
+			m.depths[pair.owner] = uint32(s.k)
+			m.found++
 			if !x.owners[pair.owner].dead {
-				m.longest = max(m.longest, k)
+				m.longest = max(m.longest, s.k)
 			}
 		}
 		p = pair.sibling
 	}
-	return found
 }
