@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"cmp"
 	"encoding/binary"
 	"net/http"
 	"strings"
@@ -25,7 +24,7 @@ type router struct {
 	chained      bool             // the strategy asks for block chains
 	streamed     bool             // answers come token by token
 	reported     bool             // engines report tokens
-	capacity     int64            // what engines say that their caches hold, in tokens; 0 = they do not say
+	signals      fleet.Signals    // what engines say of themselves
 	now          time.Duration    // what the fleet's clock shows
 	replicas     map[*fleet.Replica]*replica
 	members      []*fleet.Replica // by the index of their replica
@@ -39,7 +38,6 @@ func newRouter(o *Options) (*router, error) {
 	r := &router{strategy: strategy, replicas: map[*fleet.Replica]*replica{}, streamed: !o.Unstreamed, reported: !o.Unreported}
 	r.observer, _ = strategy.(routing.Observer)
 	_, r.chained = strategy.(routing.Chained)
-	r.capacity = int64(max(0, cmp.Or(o.Published, o.CacheTokens)))
 	if keyed, ok := strategy.(routing.Keyed); ok {
 		r.prefixLength = keyed.PrefixLength()
 	}
@@ -64,7 +62,7 @@ func (r *router) learn(all []*replica) {
 		known := byID[member.ID()]
 		if r.members[known.index] == nil {
 			r.members[known.index], r.replicas[member] = member, known
-			member.SetSignals(fleet.Signals{CacheTokens: r.capacity})
+			member.SetSignals(r.signals)
 			r.fleet.SetHealth(member, true)
 		}
 	}

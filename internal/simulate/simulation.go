@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/bench"
 	"github.com/warmpath/warmpath/internal/emulator"
+	"github.com/warmpath/warmpath/internal/fleet"
 )
 
 // simulation is one run: a state machine that the agenda leads from moment to moment.
@@ -110,9 +112,18 @@ func (s *simulation) build() error {
 		}
 	}
 	for _, r := range s.routers {
+		r.signals = s.signals()
 		r.learn(s.replicas)
 	}
 	return nil
+}
+
+// signals is what the engines say of themselves on their metrics pages.
+func (s *simulation) signals() fleet.Signals {
+	if s.o.Published < 0 {
+		return fleet.Signals{}
+	}
+	return fleet.Signals{CacheTokens: int64(cmp.Or(s.o.Published, s.o.CacheTokens)), BlockTokens: int64(s.blockTokens)}
 }
 
 // boot starts a replica's engine, cold.
