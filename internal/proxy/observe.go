@@ -117,7 +117,13 @@ func (o *observer) event(line []byte) {
 }
 
 func tellsMore(data []byte) bool {
-	return bytes.Contains(data, []byte(`"usage":`)) || bytes.Contains(data, []byte(`"timings":`)) || bytes.Contains(data, []byte(`error`))
+	return bytes.Contains(data, []byte(`"usage":`)) || bytes.Contains(data, []byte(`error`)) || endsInTimings(data)
+}
+
+// endsInTimings looks for timings where llama.cpp puts them, at the end of a chunk. Few chunks end like that, and a search takes as
+// long as all else that is done to a chunk.
+func endsInTimings(data []byte) bool {
+	return bytes.HasSuffix(data, []byte("}}")) && bytes.Contains(data, []byte(`"timings":`))
 }
 
 func (o *observer) parse(data []byte) {

@@ -40,14 +40,21 @@ func (t *timings) usage() *usage {
 // scanUsage reads the counts from a usage object with whatever follows it. It looks for names and numbers only: every plain answer
 // has one, and a JSON decoder costs as much as all the rest that is done to it.
 func scanUsage(object []byte) *usage {
-	return &usage{
+	u := &struct { // in one piece of memory
+		usage
+		details      cachedTokens
+		cached, read int64
+	}{}
+	u.details.CachedTokens = known(object, `"cached_tokens"`, &u.cached)
+	u.usage = usage{
 		PromptTokens:         count(object, `"prompt_tokens"`),
 		CompletionTokens:     count(object, `"completion_tokens"`),
-		PromptTokensDetails:  &cachedTokens{known(object, `"cached_tokens"`)},
+		PromptTokensDetails:  &u.details,
 		InputTokens:          count(object, `"input_tokens"`),
 		OutputTokens:         count(object, `"output_tokens"`),
-		CacheReadInputTokens: known(object, `"cache_read_input_tokens"`),
+		CacheReadInputTokens: known(object, `"cache_read_input_tokens"`, &u.read),
 	}
+	return &u.usage
 }
 
 // scanTimings does for timings what scanUsage does for usage.
@@ -67,13 +74,13 @@ func count(object []byte, name string) (n int64) {
 	return n
 }
 
-// known is count for a number of which it matters whether it is there; nil if it is not.
-func known(object []byte, name string) *int64 {
+// known is count for a number of which it matters whether it is there: it stands at n then, and is nil else.
+func known(object []byte, name string, n *int64) *int64 {
 	if digitsOf(object, name) == nil {
 		return nil
 	}
-	n := count(object, name)
-	return &n
+	*n = count(object, name)
+	return n
 }
 
 // digitsOf gives what begins with the first number after a quoted name and a colon; nil if what stands there is none.
