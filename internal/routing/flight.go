@@ -107,7 +107,7 @@ func (f *flight) Ended(o Outcome) {
 		}
 		return
 	}
-	if len(f.chain.Blocks) == 0 {
+	if f.chain.Bytes == 0 {
 		return // embeddings and the like: not a prompt that fits the model
 	}
 	if o.PromptTokens > 0 {
