@@ -15,6 +15,9 @@ func Default() *Config {
 	return cfg
 }
 
+// NewEndpoint returns an endpoint with every default and no variants.
+func NewEndpoint() Endpoint { return newWithDefaults[Endpoint]() }
+
 // Load reads, expands and validates the configuration file at path. env looks up environment variables (os.LookupEnv).
 // The error is an Errors with everything that is wrong.
 func Load(path string, env func(string) (string, bool)) (*Config, error) {
@@ -73,6 +76,9 @@ func (r fileReader) resolve(cfg *Config) {
 		if record := endpoint.Record; record != nil && record.File != "" {
 			record.File = r.locate(record.File)
 		}
+	}
+	if control := cfg.ControlPlane; control != nil && control.StateFile != "" {
+		control.StateFile = r.locate(control.StateFile)
 	}
 }
 

@@ -74,6 +74,8 @@ func (b schemaBuilder) structure(t reflect.Type) *jsonschema.Schema {
 		}
 	}
 	switch t {
+	case reflect.TypeFor[Config]():
+		s.AnyOf = []*jsonschema.Schema{{Required: []string{"endpoints"}}, {Required: []string{"control_plane"}}}
 	case reflect.TypeFor[Pool]():
 		s.OneOf = []*jsonschema.Schema{{Required: []string{"static"}}, {Required: []string{"file"}}, {Required: []string{"dns"}}}
 	case reflect.TypeFor[Routing]():

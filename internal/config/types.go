@@ -12,8 +12,11 @@ type Config struct {
 	Admin Admin `yaml:"admin"`
 	// Pools are the places where replicas live, by pool name. At least one.
 	Pools map[string]Pool `yaml:"pools" required:"true"`
-	// Endpoints are the named services that clients call, by endpoint name. At least one.
-	Endpoints map[string]Endpoint `yaml:"endpoints" required:"true"`
+	// Endpoints are the named services that clients call, by endpoint name. At least one, unless there is a `control_plane` to
+	// make them.
+	Endpoints map[string]Endpoint `yaml:"endpoints"`
+	// ControlPlane is the listener of SageMaker's endpoint configuration API. Without it there is none.
+	ControlPlane *ControlPlane `yaml:"control_plane"`
 
 	// Warnings are findings that do not prevent the configuration from being used.
 	Warnings Errors `yaml:"-"`
@@ -60,6 +63,20 @@ type Drain struct {
 type Admin struct {
 	// Listen is the address of the admin listener, HOST:PORT.
 	Listen string `yaml:"listen" default:"127.0.0.1:8081"`
+}
+
+// ControlPlane is SageMaker's endpoint configuration API, by which AWS clients make endpoints of the pools of this file. See
+// docs/control-plane.md.
+type ControlPlane struct {
+	// Listen is the address of the control plane, HOST:PORT.
+	Listen string `yaml:"listen" default:"127.0.0.1:8082"`
+	// StateFile is the path of the file that keeps what was made by API. A relative path starts at the directory of the
+	// configuration file. Only one process may use it.
+	StateFile string `yaml:"state_file" default:"warmpath-state.json"`
+	// Region is the AWS region that stands in ARNs.
+	Region string `yaml:"region" default:"us-east-1"`
+	// Account is the account id that stands in ARNs, 12 digits.
+	Account string `yaml:"account" default:"000000000000"`
 }
 
 // Pool is a set of replicas that run the same model on the same kind of engine. It has exactly one source of replicas:
@@ -172,6 +189,9 @@ type Endpoint struct {
 	Record *Record `yaml:"record"`
 	// Variants are the weighted parts of the endpoint. At least one.
 	Variants []Variant `yaml:"variants" required:"true"`
+
+	// ByAPI says that the endpoint was made by the control plane. Clients reach it by its name, never by a model.
+	ByAPI bool `yaml:"-"`
 }
 
 // Timeouts are limits of an engine's answer. 0s means no limit.

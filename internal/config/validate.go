@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,20 +26,41 @@ func validate(cfg *Config, r *report) {
 		r.errorf("pools", "there is no pool; add one with the addresses of your replicas")
 	}
 	r.endpoints(cfg)
-	r.unusedPools(cfg)
+	r.controlPlane(cfg.ControlPlane)
+	if cfg.ControlPlane == nil { // it may use them later
+		r.unusedPools(cfg)
+	}
+}
+
+// listener is an address to listen on.
+type listener struct {
+	path, host string
+	port       int
 }
 
 // listeners checks the addresses to listen on, and that they do not collide.
 func (r *report) listeners(cfg *Config) {
-	dataHost, dataPort, dataOK := r.listen(cfg.Data.Listen, "data.listen")
-	adminHost, adminPort, adminOK := r.listen(cfg.Admin.Listen, "admin.listen")
-	// Port 0 is any free port, and every interface includes each one of them.
-	if !dataOK || !adminOK || dataPort != adminPort || dataPort == 0 {
-		return
+	named := []struct{ address, path string }{{cfg.Data.Listen, "data.listen"}, {cfg.Admin.Listen, "admin.listen"}}
+	if control := cfg.ControlPlane; control != nil {
+		named = append(named, struct{ address, path string }{control.Listen, "control_plane.listen"})
 	}
-	if dataHost == adminHost || everyInterface(dataHost) || everyInterface(adminHost) {
-		r.errorf("admin.listen", "collides with %s; give it another port", r.name("data.listen"))
+	var earlier []listener
+	for _, n := range named {
+		host, port, ok := r.listen(n.address, n.path)
+		if !ok {
+			continue
+		}
+		next := listener{n.path, host, port}
+		if i := slices.IndexFunc(earlier, next.collides); i >= 0 {
+			r.errorf(n.path, "collides with %s; give it another port", r.name(earlier[i].path))
+		}
+		earlier = append(earlier, next)
 	}
+}
+
+// collides says whether both want one port. Port 0 is any free port, and every interface includes each one of them.
+func (l listener) collides(other listener) bool {
+	return l.port == other.port && l.port != 0 && (l.host == other.host || everyInterface(l.host) || everyInterface(other.host))
 }
 
 // listen reads a HOST:PORT to listen on.
@@ -157,6 +179,27 @@ func (r *report) ejection(e Ejection, path string) {
 	}
 	r.errorf(at, "`max_time` (%v) is less than `base_time` (%v), but ejections grow from the one to the other; raise `max_time` or lower `base_time`",
 		r.written(longest, e.MaxTime), r.written(base, e.BaseTime))
+}
+
+// The parts of an ARN that come from the configuration.
+var (
+	regionForm  = regexp.MustCompile(`^[a-z]+(-[a-z0-9]+)+$`)
+	accountForm = regexp.MustCompile(`^[0-9]{12}$`)
+)
+
+func (r *report) controlPlane(c *ControlPlane) {
+	if c == nil {
+		return
+	}
+	if c.StateFile == "" {
+		r.errorf("control_plane.state_file", "is empty; write the path of a file that Warmpath may make and replace")
+	}
+	if !regionForm.MatchString(c.Region) {
+		r.errorf("control_plane.region", "%s is not a region; write one such as us-east-1", quoted(r.written("control_plane.region", c.Region)))
+	}
+	if !accountForm.MatchString(c.Account) {
+		r.errorf("control_plane.account", "%s is not an account id; write 12 digits", quoted(r.written("control_plane.account", c.Account)))
+	}
 }
 
 // unusedPools warns of pools that no variant names.

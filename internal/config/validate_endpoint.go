@@ -8,7 +8,7 @@ import (
 
 // endpoints checks every endpoint, and that no two answer to one model.
 func (r *report) endpoints(cfg *Config) {
-	if len(cfg.Endpoints) == 0 {
+	if len(cfg.Endpoints) == 0 && cfg.ControlPlane == nil {
 		r.errorf("endpoints", "there is no endpoint; add one with a variant that names a pool")
 	}
 	owner, recordings := map[string]string{}, map[string]string{}
