@@ -24,6 +24,10 @@ const (
 	ShapeResponses
 	// ShapeAnthropic is /v1/messages: system, as a string or blocks, then messages.
 	ShapeAnthropic
+	// ShapeInvocation is SageMaker's /invocations, which takes anything: a body
+	// with messages is a chat, one with a prompt a completion, and any other has
+	// no prompt text (ShapeNone). Engines that serve it decide in this order.
+	ShapeInvocation
 )
 
 // textFields names the top-level keys that carry prompt text, in prompt order.
@@ -33,6 +37,7 @@ var textFields = [...][]string{
 	ShapeCompletion: {"prompt"},
 	ShapeResponses:  {"instructions", "input"},
 	ShapeAnthropic:  {"system", "messages"},
+	ShapeInvocation: {"messages", "prompt"},
 }
 
 // frontFields names the top-level keys that a chat template renders before the
@@ -60,7 +65,7 @@ type Body struct {
 	Stream bool
 	// CacheKey is the decoded value of "prompt_cache_key", the client's own hint
 	// at which requests share a prefix; empty when absent, not a string, or
-	// under ShapeNone.
+	// under ShapeNone and ShapeInvocation.
 	CacheKey string
 
 	shape   Shape
@@ -77,6 +82,28 @@ type span struct{ start, end int }
 // ModelSpan is the range in Raw of the value of the last top-level "model",
 // quotes included. It is 0, 0 when there is none or it is not a string.
 func (b *Body) ModelSpan() (start, end int) { return b.model.start, b.model.end }
+
+// HasText reports that the body's shape has prompt text, be it empty.
+func (b *Body) HasText() bool { return b.shape != ShapeNone }
+
+// settle gives a body of ShapeInvocation the shape that its members show. Its
+// hint, if it has one, is in a header.
+func (b *Body) settle() {
+	if b.shape != ShapeInvocation {
+		return
+	}
+	switch {
+	case b.text[0] != (span{}):
+		b.shape = ShapeChat
+	case b.text[1] != (span{}):
+		b.shape, b.text[0] = ShapeCompletion, b.text[1]
+	default:
+		b.shape = ShapeNone
+		clear(b.front[:])
+		clear(b.seeds[:])
+	}
+	b.text[1], b.CacheKey = span{}, ""
+}
 
 // field is the value of the i-th text field of the body's shape, empty when absent.
 func (b *Body) field(i int) value { return b.at(b.text[i]) }

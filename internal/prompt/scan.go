@@ -20,6 +20,7 @@ func Scan(raw []byte, shape Shape) (Body, error) {
 	if !s.document(&b) {
 		return Body{}, s.err
 	}
+	b.settle()
 	if b.model != (span{}) {
 		b.Model, b.HasModel = decodedString(raw[b.model.start:b.model.end]), true
 	}

@@ -129,6 +129,9 @@ func Chain(dst []uint64, request *workload.Request) prompt.Chain {
 			return body.Chain(dst, body.Model)
 		}
 	case dialect.ByteWindow:
+		if body, err := prompt.Scan(request.Body, route.Shape); err == nil && body.HasText() {
+			return body.Chain(dst, body.Model)
+		}
 		return prompt.BytesChain(dst, request.Body)
 	}
 	return prompt.Chain{}
