@@ -77,8 +77,27 @@ func (r fileReader) resolve(cfg *Config) {
 			record.File = r.locate(record.File)
 		}
 	}
+	if cfg.Auth != nil {
+		r.keys(cfg.Auth)
+	}
 	if control := cfg.ControlPlane; control != nil && control.StateFile != "" {
 		control.StateFile = r.locate(control.StateFile)
+	}
+}
+
+// keys reads the secrets of those who may call.
+func (r fileReader) keys(a *Auth) {
+	for i := range a.Keys {
+		if k := &a.Keys[i]; k.KeyFile != "" {
+			k.KeyFile = r.locate(k.KeyFile)
+			r.secret(&k.Key, k.KeyFile, index("auth.keys", i), "key")
+		}
+	}
+	for i := range a.AccessKeys {
+		if k := &a.AccessKeys[i]; k.SecretFile != "" {
+			k.SecretFile = r.locate(k.SecretFile)
+			r.secret(&k.Secret, k.SecretFile, index("auth.access_keys", i), "secret")
+		}
 	}
 }
 

@@ -76,6 +76,12 @@ func (b schemaBuilder) structure(t reflect.Type) *jsonschema.Schema {
 	switch t {
 	case reflect.TypeFor[Config]():
 		s.AnyOf = []*jsonschema.Schema{{Required: []string{"endpoints"}}, {Required: []string{"control_plane"}}}
+	case reflect.TypeFor[Auth]():
+		s.AnyOf = []*jsonschema.Schema{{Required: []string{"keys"}}, {Required: []string{"access_keys"}}}
+	case reflect.TypeFor[APIKey]():
+		s.OneOf = []*jsonschema.Schema{{Required: []string{"key"}}, {Required: []string{"key_file"}}}
+	case reflect.TypeFor[AccessKey]():
+		s.OneOf = []*jsonschema.Schema{{Required: []string{"secret"}}, {Required: []string{"secret_file"}}}
 	case reflect.TypeFor[Pool]():
 		s.OneOf = []*jsonschema.Schema{{Required: []string{"static"}}, {Required: []string{"file"}}, {Required: []string{"dns"}}}
 	case reflect.TypeFor[Routing]():

@@ -26,7 +26,7 @@ func TestExamples(t *testing.T) {
 	for name, text := range examples(t) {
 		seen++
 		t.Run(name, func(t *testing.T) {
-			cfg, err := Parse(name, []byte(text), fakeEnv{}.lookUp, func(string) ([]byte, error) { return []byte("key\n"), nil })
+			cfg, err := Parse(name, []byte(text), fakeEnv{}.lookUp, func(path string) ([]byte, error) { return []byte("key of " + path), nil })
 			if err != nil {
 				t.Error(err)
 			} else if len(cfg.Warnings) > 0 {
@@ -148,6 +148,10 @@ func TestSchemaRefuses(t *testing.T) {
 		{"no pool", "{pool: engines}", "{name: x}"},
 		{"strategy", "{pool: engines}", "{pool: engines, routing: {strategy: random}}"},
 		{"knobs missing", "{pool: engines}", "{pool: engines, routing: {strategy: PREFIX_AWARE}}"},
+		{"nobody may call", "pools:", "auth: {region: us-east-1}\npools:"},
+		{"key without a key", "pools:", "auth: {keys: [{name: a}]}\npools:"},
+		{"key with two", "pools:", "auth: {keys: [{name: a, key: k, key_file: f}]}\npools:"},
+		{"access key without an id", "pools:", "auth: {access_keys: [{name: a, secret: s}]}\npools:"},
 		{"size", "pools:", "data: {max_body: 64XB}\npools:"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -17,6 +17,8 @@ type Config struct {
 	Endpoints map[string]Endpoint `yaml:"endpoints"`
 	// ControlPlane is the listener of SageMaker's endpoint configuration API. Without it there is none.
 	ControlPlane *ControlPlane `yaml:"control_plane"`
+	// Auth is who may call. Without it nobody is asked for credentials.
+	Auth *Auth `yaml:"auth"`
 
 	// Warnings are findings that do not prevent the configuration from being used.
 	Warnings Errors `yaml:"-"`
@@ -77,6 +79,50 @@ type ControlPlane struct {
 	Region string `yaml:"region" default:"us-east-1"`
 	// Account is the account id that stands in ARNs, 12 digits.
 	Account string `yaml:"account" default:"000000000000"`
+}
+
+// Auth is who may call. Every request on the data listener and on the control plane then needs the credentials of one of these keys;
+// the admin listener asks for none. See docs/auth.md.
+type Auth struct {
+	// Keys are API keys, sent as `Authorization: Bearer` or `X-Api-Key`.
+	Keys []APIKey `yaml:"keys"`
+	// AccessKeys are AWS-style pairs, by which AWS SDKs sign requests (Signature Version 4) and make bearer tokens.
+	AccessKeys []AccessKey `yaml:"access_keys"`
+	// Region is the AWS region that signatures must be made for. Without it, any is accepted.
+	Region string `yaml:"region"`
+	// ClockSkew is how far the time of a signature may be from Warmpath's clock, either way. A signed request that somebody overhears
+	// can be sent again for as long.
+	ClockSkew Duration `yaml:"clock_skew" default:"15m" min:"1s" max:"1h"`
+}
+
+// APIKey is a key that is sent as it is.
+type APIKey struct {
+	// Name stands for the key in metrics and logs.
+	Name string `yaml:"name" required:"true"`
+	// Key is the key itself. It never reaches logs or engines.
+	Key Secret `yaml:"key"`
+	// KeyFile is the path of a file that holds `key`. A relative path starts at the directory of the configuration file. It is read
+	// again at each reload. Not together with `key`.
+	KeyFile string `yaml:"key_file"`
+	// Endpoints are the endpoints that the key may use. Without it, all.
+	Endpoints []string `yaml:"endpoints"`
+}
+
+// AccessKey is a pair of which the id is sent and the secret signs.
+type AccessKey struct {
+	// Name stands for the key in metrics and logs.
+	Name string `yaml:"name" required:"true"`
+	// ID is the access key id, `AWS_ACCESS_KEY_ID` of clients.
+	ID string `yaml:"id" required:"true"`
+	// Secret is the secret access key, `AWS_SECRET_ACCESS_KEY` of clients. It never reaches logs or engines.
+	Secret Secret `yaml:"secret"`
+	// SecretFile is the path of a file that holds `secret`. A relative path starts at the directory of the configuration file. It is
+	// read again at each reload. Not together with `secret`.
+	SecretFile string `yaml:"secret_file"`
+	// Endpoints are the endpoints that the key may use. Without it, all.
+	Endpoints []string `yaml:"endpoints"`
+	// ControlPlane lets the key use the control plane, where endpoints are made and deleted.
+	ControlPlane bool `yaml:"control_plane" default:"false"`
 }
 
 // Pool is a set of replicas that run the same model on the same kind of engine. It has exactly one source of replicas:

@@ -27,6 +27,7 @@ func validate(cfg *Config, r *report) {
 	}
 	r.endpoints(cfg)
 	r.controlPlane(cfg.ControlPlane)
+	r.auth(cfg)
 	if cfg.ControlPlane == nil { // it may use them later
 		r.unusedPools(cfg)
 	}
