@@ -25,6 +25,9 @@ func (c *Caller) May(endpoint string) bool {
 	return c == nil || len(c.Endpoints) == 0 || slices.Contains(c.Endpoints, endpoint)
 }
 
+// MayControl says whether the caller may use the control plane. A nil Caller may.
+func (c *Caller) MayControl() bool { return c == nil || c.ControlPlane }
+
 // Key is an API key, which is sent as it is.
 type Key struct {
 	Caller
@@ -49,7 +52,7 @@ type Options struct {
 	Now       func() time.Time
 }
 
-// Authenticator knows the callers. It is immutable and safe for concurrent use.
+// Authenticator knows the callers. It is immutable and safe for concurrent use. A nil one asks nobody for credentials.
 type Authenticator struct {
 	Options
 	digests [][sha256.Size]byte // of the Keys, in their order
@@ -74,7 +77,7 @@ type Claim struct {
 	signed *signed // what the body must still agree with; nil = the head was proof enough
 }
 
-// Prove says who the caller is, given the body exactly as it was sent.
+// Prove says who the caller is, given the body exactly as it was sent; nil = anybody, where nobody is asked.
 func (c *Claim) Prove(body []byte) (*Caller, *Refusal) {
 	if c.signed != nil {
 		if refusal := c.signed.agrees(body); refusal != nil {
@@ -86,6 +89,9 @@ func (c *Claim) Prove(body []byte) (*Caller, *Refusal) {
 
 // Begin judges all of a request but its body, so that most of those that have no business here are refused before they send one.
 func (a *Authenticator) Begin(r *http.Request) (*Claim, *Refusal) {
+	if a == nil {
+		return &Claim{}, nil
+	}
 	headers, query := r.Header["Authorization"], strings.Contains(r.URL.RawQuery, "X-Amz-Algorithm=")
 	switch {
 	case len(headers) > 1:
@@ -101,6 +107,20 @@ func (a *Authenticator) Begin(r *http.Request) (*Claim, *Refusal) {
 		return a.key(keys[0])
 	}
 	return nil, missing()
+}
+
+// Strip takes out of a request what has shown who its caller is. Whoever got that could speak for the caller.
+func (a *Authenticator) Strip(r *http.Request) {
+	if a == nil {
+		return
+	}
+	for _, name := range [...]string{"Authorization", "X-Api-Key", "X-Amz-Date", "X-Amz-Content-Sha256", "X-Amz-Security-Token"} {
+		r.Header.Del(name)
+	}
+	if strings.Contains(r.URL.RawQuery, "X-Amz-") {
+		kept := slices.DeleteFunc(strings.Split(r.URL.RawQuery, "&"), func(p string) bool { return strings.HasPrefix(p, "X-Amz-") })
+		r.URL.RawQuery = strings.Join(kept, "&")
+	}
 }
 
 // authorization takes what an Authorization header can hold.

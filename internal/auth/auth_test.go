@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // The example pair of AWS's documentation, with which its test suite is signed.
@@ -103,6 +105,38 @@ func TestMay(t *testing.T) {
 		if got := tc.caller.May(tc.endpoint); got != tc.want {
 			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
 		}
+	}
+}
+
+func TestNobodyIsAsked(t *testing.T) {
+	var off *Authenticator
+	caller, refusal := off.judge(post("Authorization", "Bearer anything"), nil)
+	if caller != nil || refusal != nil || !caller.May("chat") || !caller.MayControl() {
+		t.Errorf("got %v, %v, want anybody", caller, refusal)
+	}
+	r := post("Authorization", "Bearer anything")
+	off.Strip(r)
+	if r.Header.Get("Authorization") == "" {
+		t.Error("credentials that are not for Warmpath do not reach the engine")
+	}
+}
+
+func TestMayControl(t *testing.T) {
+	for want, caller := range map[bool]*Caller{true: {ControlPlane: true}, false: {Name: "x"}} {
+		if got := caller.MayControl(); got != want {
+			t.Errorf("%+v: got %v, want %v", caller, got, want)
+		}
+	}
+}
+
+func TestStrip(t *testing.T) {
+	r := post("Authorization", "x", "X-Api-Key", "x", "X-Amz-Date", "x", "X-Amz-Content-Sha256", "x", "X-Amz-Security-Token", "x",
+		"X-Amzn-Sagemaker-Session-Id", "kept", "Date", "kept")
+	r.URL.RawQuery = "model=a%20b&X-Amz-Algorithm=x&X-Amz-Signature=y&n=1"
+	authenticator(noon).Strip(r)
+	want := http.Header{"X-Amzn-Sagemaker-Session-Id": {"kept"}, "Date": {"kept"}}
+	if diff := cmp.Diff(want, r.Header); diff != "" || r.URL.RawQuery != "model=a%20b&n=1" {
+		t.Errorf("query %q, header (-want +got):\n%s", r.URL.RawQuery, diff)
 	}
 }
 

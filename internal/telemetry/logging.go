@@ -60,6 +60,7 @@ func (l *accessLine) identity(r *Request) {
 	path, _, _ := strings.Cut(r.Path, "?") // a query can carry a key
 	l.text("path", clip(path, maxLoggedPath))
 	l.text("api", r.API)
+	l.text("key", r.Key)
 	l.text("endpoint", r.Endpoint)
 	l.text("variant", r.Variant)
 	l.text("replica", r.Replica)

@@ -36,6 +36,7 @@ type Metrics struct {
 	retries, ejections, reloads       *prometheus.CounterVec
 	scrapeFailures                    *prometheus.CounterVec
 	discoveryErrors, recordingDropped *prometheus.CounterVec
+	keyRequests, keyPrompt, keyOutput *prometheus.CounterVec
 	discoveryUp                       *prometheus.GaugeVec
 	lastReloadSuccess, lastReloadTime prometheus.Gauge
 
@@ -58,6 +59,7 @@ func NewMetrics(buildVersion string) *Metrics {
 	m.declareRequests()
 	m.declareLatencies()
 	m.declareEvents()
+	m.declareKeys()
 	m.registry.MustRegister(m.replicas, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.gauge("build_info", "Always 1; the labels tell the version of Warmpath and of Go.", "version", "go_version").
 		WithLabelValues(valid(buildVersion), runtime.Version()).Set(1)

@@ -56,7 +56,7 @@ func addSamples(samples map[string]float64, f *dto.MetricFamily) {
 // streamed is a request that went well, with every field set.
 func streamed() Request {
 	return Request{
-		ID: "r-1", Method: "POST", Path: "/v1/chat/completions", API: "openai",
+		ID: "r-1", Method: "POST", Path: "/v1/chat/completions", API: "openai", Key: "team-a",
 		Endpoint: "chat", Variant: "main", Replica: "10.0.0.1:8000", Strategy: "PREFIX_AWARE", Decision: "affinity",
 		Status: 200, Outcome: OutcomeOK, Stream: true, Attempts: 1, Start: time.Unix(1e9, 0),
 		Decide: 4 * time.Microsecond, Queue: 250 * time.Millisecond, Connect: 300 * time.Microsecond,
@@ -81,6 +81,9 @@ func TestObserve(t *testing.T) {
 		"warmpath_cached_prompt_tokens_total" + replica:                                                        1024,
 		"warmpath_output_tokens_total" + replica:                                                               10,
 	}
+	want["warmpath_key_requests_total{endpoint=chat,key=team-a,outcome=ok}"] = 2
+	want["warmpath_key_prompt_tokens_total{endpoint=chat,key=team-a}"] = 1400
+	want["warmpath_key_output_tokens_total{endpoint=chat,key=team-a}"] = 10
 	for name, seconds := range map[string]float64{
 		"decision": 8e-6, "added": 160e-6, "queue": 0.5, "ttft": 2, "inter_token": 1, "request": 6,
 	} {

@@ -19,13 +19,14 @@ const (
 
 // Request is what is known of one request when it has ended: one access line and one set of metric updates.
 //
-// API, Endpoint, Variant, Replica, Strategy, Decision, Outcome and Code must come from configuration or from Warmpath's own
+// API, Key, Endpoint, Variant, Replica, Strategy, Decision, Outcome and Code must come from configuration or from Warmpath's own
 // constants, never from the client, because they become labels. A request that named no known endpoint leaves Endpoint empty.
 type Request struct {
 	ID     string
 	Method string
 	Path   string // URL path without the query: logged, never a label
 	API    string // the dialect's name: openai, anthropic, raw
+	Key    string // the name of the key that showed who the caller is; empty = none did, or nobody is asked
 
 	Endpoint string
 	Variant  string

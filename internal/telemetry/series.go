@@ -24,6 +24,7 @@ type series struct {
 
 // Observe counts an ended request. It is cheap for label values it has met before: no allocation and no exclusive lock.
 func (m *Metrics) Observe(r *Request) {
+	m.observeKey(r)
 	key := seriesKey{r.Endpoint, r.Variant, r.Replica, r.Decision, r.Outcome, r.Code, r.Status}
 	m.mu.RLock()
 	s, ok := m.series[key]
