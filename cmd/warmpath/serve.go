@@ -97,6 +97,9 @@ func serve(ctx context.Context, stderr io.Writer, f serveFlags) error {
 	defer r.Close()
 	go reloadOn(ctx, reloads, r)
 	log.Info("serving", "data", listeners.Data.Addr().String(), "admin", listeners.Admin.Addr().String(), "version", buildVersion())
+	if listeners.Control != nil {
+		log.Info("serving SageMaker's endpoint configuration API", "control_plane", listeners.Control.Addr().String())
+	}
 	return r.Serve(ctx, listeners)
 }
 

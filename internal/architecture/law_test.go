@@ -43,6 +43,11 @@ var laws = []law{
 		may:    []string{"internal/address", "internal/filewatch", "internal/suggest"},
 		reason: "configuration is data: what it configures imports nothing back through it",
 	},
+	{
+		of:     "internal/controlplane",
+		may:    []string{"internal/auth", "internal/config"},
+		reason: "what was made by API is configuration too: the router puts it into use, as it does the file's",
+	},
 }
 
 // importers names the only packages that may import a package; tests may import anything.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/admin"
 	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/controlplane"
 	"github.com/warmpath/warmpath/internal/dialect"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
@@ -55,12 +57,17 @@ type Router struct {
 	cancel   context.CancelFunc
 	retiring sync.WaitGroup
 
+	control     *controlplane.Server // nil = the configuration has none
+	controlling sync.WaitGroup
+
 	mu         sync.Mutex // held by a reload from its beginning to its end
+	file       *config.Config
+	made       map[string]config.Endpoint // by API
 	recorders  recorders
 	strategies strategies
 
-	state  sync.RWMutex // of what follows
-	config *config.Config
+	state  sync.RWMutex   // of what follows
+	config *config.Config // the file's, and what was made by API
 	pools  map[string]*pool
 	gone   map[*pool]struct{} // no longer in the configuration, with requests still in flight
 }
@@ -89,9 +96,13 @@ func New(cfg *config.Config, o Options) (*Router, error) {
 		Explain: r.explain,
 		Reload:  r.Reload,
 	})
+	if err := r.openControlPlane(cfg.ControlPlane); err != nil {
+		return nil, err
+	}
 	if err := r.Apply(cfg); err != nil {
 		return nil, err
 	}
+	r.runControlPlane()
 	return r, nil
 }
 
@@ -134,11 +145,26 @@ func (r *Router) Reload(context.Context) error {
 	return nil
 }
 
-// Apply puts a configuration into use: what is new is built and settles, then the data plane is switched over in one step, then
-// what is old goes. Pools that keep their name keep their replicas, counters included. On an error nothing has changed.
+// Apply puts a configuration into use, and what was made by API beside it. On an error nothing has changed.
 func (r *Router) Apply(cfg *config.Config) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, w := range cfg.Warnings {
+		r.log.Warn("configuration", "warning", w.Error())
+	}
+	whole, err := cfg.With(r.made)
+	if err == nil {
+		err = r.put(whole)
+	}
+	if err == nil {
+		r.file = cfg
+	}
+	return err
+}
+
+// put switches to a configuration: what is new is built and settles, then the data plane is switched over in one step, then what is
+// old goes. Pools that keep their name keep their replicas, counters included. On an error nothing has changed.
+func (r *Router) put(cfg *config.Config) error {
 	strategies, err := newStrategies(cfg, r.strategies)
 	if err != nil {
 		return err
@@ -146,9 +172,6 @@ func (r *Router) Apply(cfg *config.Config) error {
 	recorders, err := r.newRecorders(cfg)
 	if err != nil {
 		return err
-	}
-	for _, w := range cfg.Warnings {
-		r.log.Warn("configuration", "warning", w.Error())
 	}
 	next := r.addPools(cfg)
 	for name, p := range r.pools {
@@ -209,7 +232,7 @@ func settle(pools map[string]*pool) {
 
 // setPools publishes the pools to the admin side.
 func (r *Router) setPools(cfg *config.Config, pools map[string]*pool) {
-	if before := r.config; before != nil && (before.Admin != cfg.Admin || !sameListener(before.Data, cfg.Data)) {
+	if before := r.config; before != nil && !sameListeners(before, cfg) {
 		r.log.Warn("listeners keep their addresses, limits and timeouts until the process is restarted; the rest of the configuration is in use")
 	}
 	r.state.Lock()
@@ -217,8 +240,12 @@ func (r *Router) setPools(cfg *config.Config, pools map[string]*pool) {
 	r.config, r.pools = cfg, pools
 }
 
-// sameListener says whether two configurations want the same of the data listener itself.
-func sameListener(a, b config.Data) bool {
+// sameListeners says whether two configurations want the same of the listeners themselves.
+func sameListeners(a, b *config.Config) bool {
+	return a.Admin == b.Admin && sameData(a.Data, b.Data) && reflect.DeepEqual(a.ControlPlane, b.ControlPlane)
+}
+
+func sameData(a, b config.Data) bool {
 	return a.Listen == b.Listen && a.MaxHeader == b.MaxHeader && a.MaxConnections == b.MaxConnections &&
 		a.HeaderTimeout == b.HeaderTimeout && a.IdleTimeout == b.IdleTimeout
 }
@@ -268,9 +295,10 @@ func (r *Router) notReady() []string {
 
 // Close stops looking for replicas and probing them, and ends the recordings. Requests that are still open go on, unrecorded.
 func (r *Router) Close() {
+	r.cancel()
+	r.controlling.Wait() // it may be about to apply something
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.cancel()
 	r.retiring.Wait()
 	r.recorders.closeExcept(nil)
 	for _, p := range r.pools {

@@ -16,39 +16,59 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 )
 
+// operatorTimeout is the time to send a request to the admin listener or the control plane.
+const operatorTimeout = 10 * time.Second
+
 // Listeners are the open sockets of a Router.
 type Listeners struct {
 	Data, Admin net.Listener
+	// Control is the control plane's; nil = there is none.
+	Control net.Listener
 }
 
 // Listen opens the sockets that a configuration names. The error says which address it is about and what to do.
 func Listen(cfg *config.Config) (*Listeners, error) {
-	data, err := listen("data", "--listen", cfg.Data.Listen)
-	if err != nil {
+	l := &Listeners{}
+	var err error
+	if l.Data, err = listen("data", "--listen or data.listen", cfg.Data.Listen); err != nil {
 		return nil, err
 	}
-	admin, err := listen("admin", "--admin-listen", cfg.Admin.Listen)
-	if err != nil {
-		_ = data.Close()
+	if l.Admin, err = listen("admin", "--admin-listen or admin.listen", cfg.Admin.Listen); err != nil {
+		l.close()
 		return nil, err
+	}
+	if c := cfg.ControlPlane; c != nil {
+		if l.Control, err = listen("control_plane", "control_plane.listen", c.Listen); err != nil {
+			l.close()
+			return nil, err
+		}
 	}
 	if n := cfg.Data.MaxConnections; n > 0 {
-		data = netutil.LimitListener(data, n)
+		l.Data = netutil.LimitListener(l.Data, n)
 	}
-	return &Listeners{Data: data, Admin: admin}, nil
+	return l, nil
 }
 
-func listen(name, flag, address string) (net.Listener, error) {
+// close closes those that are open.
+func (l *Listeners) close() {
+	for _, each := range []net.Listener{l.Data, l.Admin, l.Control} {
+		if each != nil {
+			_ = each.Close()
+		}
+	}
+}
+
+func listen(name, setting, address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	switch {
 	case err == nil:
 		return l, nil
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("listen: %s is in use; stop what uses it or choose another address with %s or %s.listen", address, flag, name)
+		return nil, fmt.Errorf("listen: %s is in use; stop what uses it or choose another address with %s", address, setting)
 	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("listen: no permission for %s; choose a port above 1023 with %s or %s.listen", address, flag, name)
+		return nil, fmt.Errorf("listen: no permission for %s; choose a port above 1023 with %s", address, setting)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, fmt.Errorf("listen: %s is not an address of this machine; set %s or %s.listen", address, flag, name)
+		return nil, fmt.Errorf("listen: %s is not an address of this machine; set %s", address, setting)
 	}
 	return nil, fmt.Errorf("listen: %s.listen %s: %w", name, address, err)
 }
@@ -69,12 +89,16 @@ func (r *Router) Serve(ctx context.Context, l *Listeners) error {
 	}
 	data.Protocols.SetHTTP1(true)
 	data.Protocols.SetUnencryptedHTTP2(true)
-	admin := &http.Server{Handler: r.Admin(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: data.ErrorLog}
+	admin := &http.Server{Handler: r.Admin(), ReadHeaderTimeout: operatorTimeout, ErrorLog: data.ErrorLog}
+	all := map[*http.Server]net.Listener{data: l.Data, admin: l.Admin}
+	if handler := r.ControlPlane(); handler != nil && l.Control != nil {
+		all[&http.Server{Handler: handler, ReadHeaderTimeout: operatorTimeout, ReadTimeout: operatorTimeout, ErrorLog: data.ErrorLog}] = l.Control
+	}
 
 	var servers errgroup.Group
 	failed, fail := context.WithCancel(ctx)
 	defer fail()
-	for server, socket := range map[*http.Server]net.Listener{data: l.Data, admin: l.Admin} {
+	for server, socket := range all {
 		servers.Go(func() error {
 			defer fail()
 			if err := server.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
@@ -87,8 +111,9 @@ func (r *Router) Serve(ctx context.Context, l *Listeners) error {
 	if ctx.Err() != nil {
 		r.drain(data, d.Drain)
 	}
-	_ = data.Close()
-	_ = admin.Close()
+	for server := range all {
+		_ = server.Close()
+	}
 	return servers.Wait()
 }
 

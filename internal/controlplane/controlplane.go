@@ -1,0 +1,172 @@
+// Package controlplane serves SageMaker's endpoint configuration API (AWS JSON 1.1), makes endpoints of the pools that the
+// configuration has, and keeps them in a file.
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmpath/warmpath/internal/config"
+)
+
+// lookInterval is how often endpoints on their way to another status are looked at.
+const lookInterval = time.Second
+
+// Options are what a Server is made of. All of them are required. The functions may be called from any goroutine.
+type Options struct {
+	// StateFile is the path of the file that keeps what was made.
+	StateFile string
+	// Region and Account stand in ARNs.
+	Region, Account string
+	// Pool says whether the configuration has a pool, and how many of its replicas are ready.
+	Pool func(name string) (ready int, exists bool)
+	// Configured finds an endpoint of the configuration file by its name, without regard to case.
+	Configured func(endpoint string) bool
+	// Apply puts the endpoints made by API into use, all of them each time; those without variants only hold their names. An error
+	// means that nothing has changed. It is called by one goroutine at a time.
+	Apply func(endpoints map[string]config.Endpoint) error
+	// Now is the clock.
+	Now func() time.Time
+	// Log takes each change, and errors that are not a client's.
+	Log *slog.Logger
+}
+
+// Server is the control plane: an http.Handler, and Run, which moves endpoints along. Both may be used from any goroutine.
+type Server struct {
+	o       Options
+	log     *slog.Logger
+	store   store
+	changed chan struct{} // holds a value when an endpoint has begun a transition
+
+	state   atomic.Pointer[state]
+	mu      sync.Mutex                 // held while the state is replaced
+	applied map[string]config.Endpoint // what the router has
+}
+
+// Open reads the state file; without one there is nothing yet. It does not call Apply: the caller begins with Endpoints.
+func Open(o Options) (*Server, error) {
+	s := &Server{o: o, log: o.Log, store: store{o.StateFile}, changed: make(chan struct{}, 1)}
+	loaded, err := s.store.load()
+	if err != nil {
+		return nil, err
+	}
+	s.state.Store(loaded)
+	s.applied = loaded.serving()
+	return s, nil
+}
+
+// Endpoints gives the endpoints as Apply would get them.
+func (s *Server) Endpoints() map[string]config.Endpoint { return s.state.Load().serving() }
+
+// Run moves endpoints along until ctx ends: into service when their replicas are ready, to Failed when they are not in time, and out
+// of existence when they are deleted.
+func (s *Server) Run(ctx context.Context) {
+	tick := time.NewTicker(lookInterval)
+	defer tick.Stop()
+	for {
+		s.advance()
+		select {
+		case <-tick.C:
+		case <-s.changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// advance takes every endpoint in a transition as far as it can go now.
+func (s *Server) advance() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range slices.Sorted(maps.Keys(s.state.Load().Endpoints)) {
+		s.advanceOne(k)
+	}
+}
+
+func (s *Server) advanceOne(k string) {
+	now, before := instantOf(s.o.Now()), s.state.Load().Endpoints[k]
+	after := before.advanced(s.o.Pool, now)
+	if after != nil && after.Status == before.Status {
+		return
+	}
+	err := s.commit(s.state.Load().with(k, after))
+	var refused *apiError
+	if errors.As(err, &refused) && before.Next != nil {
+		after = before.givenUp(refused.message, now)
+		err = s.commit(s.state.Load().with(k, after))
+	}
+	switch {
+	case err != nil:
+		s.log.Error("endpoint stays as it is", "endpoint", before.Name, "status", string(before.Status), "error", err.Error())
+	case after == nil:
+		s.log.Info("endpoint deleted", "endpoint", before.Name)
+	default:
+		s.log.Info("endpoint", "endpoint", before.Name, "was", string(before.Status), "now", string(after.Status), "reason", after.FailureReason)
+	}
+}
+
+// update lets change build the next state, and puts it into use and on the disk. If it cannot be, nothing has changed.
+func (s *Server) update(change func(next *state, now instant) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := s.state.Load().clone()
+	if err := change(next, instantOf(s.o.Now())); err != nil {
+		return err
+	}
+	if err := s.commit(next); err != nil {
+		return err
+	}
+	select {
+	case s.changed <- struct{}{}:
+	default: // Run will look anyway
+	}
+	return nil
+}
+
+// commit puts a state into use, then on the disk: what the router refuses is never saved.
+func (s *Server) commit(next *state) error {
+	endpoints := next.serving()
+	differ := !reflect.DeepEqual(endpoints, s.applied)
+	if differ {
+		if err := s.o.Apply(endpoints); err != nil {
+			return invalid("Warmpath's configuration does not allow it: %v", err)
+		}
+	}
+	if err := s.store.save(next); err != nil {
+		if differ {
+			err = s.withdraw(err)
+		}
+		return err
+	}
+	s.state.Store(next)
+	s.applied = endpoints
+	return nil
+}
+
+// withdraw goes back to what the router had before, because of err.
+func (s *Server) withdraw(err error) error {
+	if again := s.o.Apply(s.applied); again != nil {
+		return fmt.Errorf("%w; and the endpoints before could not be put back: %w", err, again)
+	}
+	return err
+}
+
+// arn is the name of a resource in the whole of AWS. kind is endpoint, endpoint-config or model.
+func (s *Server) arn(kind, name string) string {
+	partition := "aws"
+	switch {
+	case len(s.o.Region) > 3 && s.o.Region[:3] == "cn-":
+		partition = "aws-cn"
+	case len(s.o.Region) > 7 && s.o.Region[:7] == "us-gov-":
+		partition = "aws-us-gov"
+	}
+	return fmt.Sprintf("arn:%s:sagemaker:%s:%s:%s/%s", partition, s.o.Region, s.o.Account, kind, key(name))
+}

@@ -1,0 +1,60 @@
+package controlplane
+
+import "fmt"
+
+// busy says that an endpoint is on its way to another status, in which SageMaker changes nothing else about it.
+func (e endpoint) busy() bool {
+	return e.Status == creating || e.Status == updating || e.Status == deleting
+}
+
+// advanced is the endpoint as it is now that pools have changed and time has passed: itself where it must still wait, nil where it is
+// no more.
+func (e endpoint) advanced(pool func(string) (ready int, exists bool), now instant) *endpoint {
+	if e.Status == deleting {
+		return nil
+	}
+	if e.Next == nil {
+		return &e
+	}
+	waiting, reason := e.Next.waitsFor(pool)
+	switch {
+	case !waiting:
+		e.Status, e.Modified, e.FailureReason = inService, now, ""
+		e.Current, e.Next = e.Next, nil
+		e.Current.Reweighs = false
+	case now.Sub(e.Next.Started.Time) >= e.Next.timeout():
+		return e.givenUp(reason, now)
+	}
+	return &e
+}
+
+// givenUp is the endpoint after its transition has failed: with what it served before, or of no use.
+func (e endpoint) givenUp(reason string, now instant) *endpoint {
+	e.Status, e.Modified, e.FailureReason = failed, now, reason
+	if e.Current != nil {
+		e.Status = inService
+		e.FailureReason += fmt.Sprintf(" The update to endpoint configuration %s was given up; %s stays in service.", e.Next.ConfigName, e.Current.ConfigName)
+	}
+	e.Next = nil
+	return &e
+}
+
+// waitsFor says whether a variant has no replica that is ready, and which, in the words in which SageMaker says it.
+func (d *deployment) waitsFor(pool func(string) (ready int, exists bool)) (waiting bool, reason string) {
+	if d.Reweighs {
+		return false, ""
+	}
+	for _, v := range d.Variants {
+		ready, exists := pool(v.Settings.ModelName)
+		if ready > 0 {
+			continue
+		}
+		what := "no replica of the pool " + v.Settings.ModelName + " was ready"
+		if !exists {
+			what = "the configuration has no pool " + v.Settings.ModelName
+		}
+		return true, fmt.Sprintf("The primary container for production variant %s did not pass the ping health check: %s within %.0f seconds.",
+			v.Settings.VariantName, what, d.timeout().Seconds())
+	}
+	return false, ""
+}
