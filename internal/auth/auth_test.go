@@ -29,6 +29,7 @@ func authenticator(now time.Time) *Authenticator {
 		Keys: []Key{
 			{Caller{Name: "team-a", Endpoints: []string{"chat"}}, "sk-a"},
 			{Caller{Name: "team-b"}, "sk-b"},
+			{Caller{Name: "nobody"}, ""},
 		},
 		AccessKeys: []AccessKey{{Caller{Name: "ci", ControlPlane: true}, exampleID, exampleSecret}},
 		ClockSkew:  15 * time.Minute,
@@ -53,7 +54,7 @@ func post(headers ...string) *http.Request {
 	return r
 }
 
-func TestAPIKeys(t *testing.T) {
+func TestC082_APIKeys(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		headers []string
@@ -64,6 +65,15 @@ func TestAPIKeys(t *testing.T) {
 		{"X-Api-Key", []string{"X-Api-Key", "sk-b"}, "team-b"},
 		{"Authorization wins", []string{"Authorization", "Bearer sk-a", "X-Api-Key", "sk-b"}, "team-a"},
 		{"a good X-Api-Key does not heal a bad Authorization", []string{"Authorization", "Bearer x", "X-Api-Key", "sk-b"}, CodeUnknown},
+		{"scheme in upper case", []string{"Authorization", "BEARER sk-b"}, "team-b"},
+		{"no space", []string{"Authorization", "Bearersk-a"}, CodeMissing},
+		{"other case", []string{"Authorization", "Bearer SK-A"}, CodeUnknown},
+		{"more", []string{"Authorization", "Bearer sk-a " + "a"}, CodeUnknown},
+		{"long", []string{"Authorization", "Bearer " + strings.Repeat("sk-a", 1<<18)}, CodeUnknown},
+		{"not ASCII", []string{"Authorization", "Bearer sk-ä"}, CodeUnknown},
+		{"nothing but the scheme", []string{"Authorization", "Bearer"}, CodeUnknown},
+		{"empty header", []string{"Authorization", ""}, CodeMissing},
+		{"empty X-Api-Key", []string{"X-Api-Key", ""}, CodeUnknown},
 		{"unknown", []string{"Authorization", "Bearer sk-c"}, CodeUnknown},
 		{"a beginning", []string{"Authorization", "Bearer sk-"}, CodeUnknown},
 		{"empty", []string{"Authorization", "Bearer "}, CodeUnknown},
