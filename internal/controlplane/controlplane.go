@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/auth"
 	"github.com/warmpath/warmpath/internal/config"
 )
 
@@ -26,6 +27,8 @@ type Options struct {
 	StateFile string
 	// Region and Account stand in ARNs.
 	Region, Account string
+	// Auth knows who may call; it gives nil where nobody is asked.
+	Auth func() *auth.Authenticator
 	// Pool says whether the configuration has a pool, and how many of its replicas are ready.
 	Pool func(name string) (ready int, exists bool)
 	// Configured finds an endpoint of the configuration file by its name, without regard to case.

@@ -152,7 +152,7 @@ func TestRequestsThatAreNoCalls(t *testing.T) {
 		{"of another service", request("POST", "{}", target, "DynamoDB_20120810.ListTables"), 400, "UnknownOperationException"},
 		{"GET", request("GET", "", target, "SageMaker.ListEndpoints"), 400, "UnknownOperationException"},
 		{"too long", request("POST", strings.Repeat(" ", maxBody+1), target, "SageMaker.ListEndpoints"), 413, "RequestEntityTooLargeException"},
-		{"from a page", request("POST", "{}", target, "SageMaker.ListEndpoints", "Origin", "http://rebound.example"), 403, "AccessDeniedException"},
+		{"from a page", request("POST", "{}", target, "SageMaker.ListEndpoints", "Origin", "http://rebound.example"), 400, "AccessDeniedException"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/warmpath/warmpath/internal/auth"
 	"github.com/warmpath/warmpath/internal/config"
 )
 
@@ -70,6 +71,7 @@ type plane struct {
 	router *fakeRouter
 	path   string
 	now    time.Time
+	auth   *auth.Authenticator // nil = nobody is asked
 }
 
 func newPlane(t testing.TB) *plane {
@@ -88,7 +90,7 @@ func (p *plane) open(t testing.TB) {
 	t.Helper()
 	s, err := Open(Options{
 		StateFile: p.path, Region: "eu-central-1", Account: "123456789012",
-		Pool: p.router.pool, Configured: func(name string) bool { return strings.EqualFold(name, "from-file") }, Apply: p.router.apply,
+		Auth: func() *auth.Authenticator { return p.auth }, Pool: p.router.pool, Configured: func(name string) bool { return strings.EqualFold(name, "from-file") }, Apply: p.router.apply,
 		Now: func() time.Time { return p.now }, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

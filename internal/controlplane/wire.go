@@ -13,6 +13,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/warmpath/warmpath/internal/auth"
 )
 
 // maxBody is the longest request, in bytes: several times what ten variants with fifty tags need.
@@ -75,29 +77,43 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// call reads the request and runs its operation.
+// call finds out who calls and what, and runs the operation.
 func (s *Server) call(w http.ResponseWriter, r *http.Request) (any, error) {
 	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
 		// The listener is on loopback, where a page in the operator's browser can reach it; no SDK sends these headers.
-		return nil, &apiError{http.StatusForbidden, "AccessDeniedException", "A web page may not call the control plane."}
+		return nil, unknownCaller(auth.Denied("A web page may not call the control plane."))
+	}
+	claim, refusal := s.o.Auth().Begin(r)
+	if refusal != nil {
+		return nil, unknownCaller(refusal)
+	}
+	body, err := readBody(w, r)
+	if err != nil {
+		return nil, err
 	}
 	target := r.Header.Get("X-Amz-Target")
 	name, ours := strings.CutPrefix(target, targetPrefix)
+	if err := permit(claim, body, clip(name)); err != nil {
+		return nil, err
+	}
 	run := operations[name]
 	if r.Method != http.MethodPost || !ours || run == nil {
 		return nil, &apiError{http.StatusBadRequest, "UnknownOperationException",
 			fmt.Sprintf("The control plane does not know the operation '%s'.", clip(target))}
 	}
+	return run(s, body)
+}
+
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
-		var tooLong *http.MaxBytesError
-		if errors.As(err, &tooLong) {
-			return nil, &apiError{http.StatusRequestEntityTooLarge, "RequestEntityTooLargeException",
-				fmt.Sprintf("The request is longer than %d bytes.", maxBody)}
-		}
+	var tooLong *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLong):
+		return nil, &apiError{http.StatusRequestEntityTooLarge, "RequestEntityTooLargeException", fmt.Sprintf("The request is longer than %d bytes.", maxBody)}
+	case err != nil:
 		return nil, &apiError{http.StatusBadRequest, "SerializationException", "The request body broke off."}
 	}
-	return run(s, body)
+	return body, nil
 }
 
 // refuse answers with an error. One that is not the client's is logged, and the client learns no more than that.

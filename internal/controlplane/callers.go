@@ -1,0 +1,25 @@
+package controlplane
+
+import (
+	"net/http"
+
+	"github.com/warmpath/warmpath/internal/auth"
+)
+
+// permit finds out who calls, now that the body is known, and whether it may use the control plane.
+func permit(claim *auth.Claim, body []byte, operation string) error {
+	caller, refusal := claim.Prove(body)
+	switch {
+	case refusal != nil:
+		return unknownCaller(refusal)
+	case caller.MayControl():
+		return nil
+	}
+	return unknownCaller(auth.Denied("User: " + caller.Name + " is not authorized to perform: sagemaker:" + operation +
+		" because its key has no control_plane: true in Warmpath's configuration"))
+}
+
+// unknownCaller is a refusal as AWS JSON 1.1 words it, whose errors of clients are all 400.
+func unknownCaller(r *auth.Refusal) error {
+	return &apiError{http.StatusBadRequest, r.AWS, r.Message}
+}
