@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/dialect"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/router"
 )
@@ -56,7 +57,7 @@ router, which knows its replicas' health and load. Nothing is sent to an engine.
 	flags.StringVarP(&f.file, "config", "c", "", "configuration `file`")
 	flags.StringVar(&f.admin, "admin", "", "admin `URL` of a running router")
 	flags.StringVar(&f.path, "path", "/v1/chat/completions", "`path` that the request would be sent to")
-	flags.StringVar(&f.hint, "prefix-aware-id", "", "routing hint `id` ("+proxy.HintHeader+")")
+	flags.StringVar(&f.hint, "prefix-aware-id", "", "routing hint `id` ("+dialect.HeaderPrefixAwareID+")")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return c
 }
@@ -64,7 +65,7 @@ router, which knows its replicas' health and load. Nothing is sent to an engine.
 func (f *explainFlags) explain(ctx context.Context, body []byte) (*proxy.Explanation, error) {
 	header := http.Header{}
 	if f.hint != "" {
-		header.Set(proxy.HintHeader, f.hint)
+		header.Set(dialect.HeaderPrefixAwareID, f.hint)
 	}
 	if f.admin != "" {
 		return f.ask(ctx, header, body)

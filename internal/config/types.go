@@ -223,8 +223,11 @@ type Endpoint struct {
 	// StrictModels answers 404 to an unknown model even where there is only one endpoint; otherwise a single endpoint
 	// passes any model name to the engine.
 	StrictModels bool `yaml:"strict_models" default:"false"`
-	// Usage `inject` makes streams of `/v1/chat/completions` and `/v1/completions` report their tokens to Warmpath where clients
-	// do not ask for it: `stream_options.include_usage` is added to the request, and what that adds to the answer is taken out again.
+	// InvocationsPath is where the engines take what clients send to `/endpoints/NAME/invocations`. Write `/v1/chat/completions` for
+	// an engine without `/invocations`. See docs/sagemaker.md.
+	InvocationsPath string `yaml:"invocations_path" default:"/invocations"`
+	// Usage `inject` makes streams of `/v1/chat/completions` and `/v1/completions`, and invocations that are one of these, report
+	// their tokens to Warmpath where clients do not ask for it: `stream_options.include_usage` is added to the request, and what that adds to the answer is taken out again.
 	// See docs/http.md.
 	Usage string `yaml:"usage" default:"pass" enum:"pass|inject"`
 	// Timeouts are the limits of how long an engine's answer may take.

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // endpoints checks every endpoint, and that no two answer to one model.
@@ -22,6 +23,7 @@ func (r *report) endpoints(cfg *Config) {
 		}
 		r.models(e, path)
 		r.owned(e, name, path, owner)
+		r.invocationsPath(e.InvocationsPath, join(path, "invocations_path"))
 		r.timeouts(e.Timeouts, join(path, "timeouts"))
 		r.variants(e.Variants, cfg.Pools, join(path, "variants"))
 		r.record(e.Record, name, join(path, "record"), recordings)
@@ -70,6 +72,15 @@ func (r *report) owned(e Endpoint, endpoint, path string, owner map[string]strin
 	for alias := range e.Aliases {
 		claim(alias, join(join(path, "aliases"), alias))
 	}
+}
+
+// invocationsPath checks the path below a replica's base URL. A query would be lost.
+func (r *report) invocationsPath(urlPath, path string) {
+	if urlPath == "" || strings.ContainsAny(urlPath, "?#") {
+		r.errorf(path, "is not a path; write one without a query, such as /invocations")
+		return
+	}
+	r.urlPath(urlPath, path, "/invocations")
 }
 
 func (r *report) timeouts(t Timeouts, path string) {

@@ -21,17 +21,17 @@ func (Anthropic) Route(method, path string) (Route, bool) {
 	return Route{}, path == "/v1/messages" || strings.HasPrefix(path, "/v1/messages/")
 }
 
-// ErrorBody is {"type": "error", "error": {"type", "message"}}, with Warmpath's code beside the type.
-func (Anthropic) ErrorBody(e *Error) any {
+// Answer is {"type": "error", "error": {"type", "message"}}, with Warmpath's code beside the type.
+func (Anthropic) Answer(e *Error) Answer {
 	type detail struct {
 		Type    string `json:"type"`
 		Message string `json:"message"`
 		Code    string `json:"code"`
 	}
-	return struct {
+	return Answer{Status: e.Status, Body: struct {
 		Type  string `json:"type"`
 		Error detail `json:"error"`
-	}{"error", detail{Type: anthropicType(e.Status), Message: e.Message, Code: e.Code}}
+	}{"error", detail{Type: anthropicType(e.Status), Message: e.Message, Code: e.Code}}}
 }
 
 // anthropicType is the type that Anthropic's API gives with a status.
@@ -39,6 +39,8 @@ func anthropicType(status int) string {
 	switch status {
 	case http.StatusUnauthorized:
 		return "authentication_error"
+	case http.StatusForbidden:
+		return "permission_error"
 	case http.StatusNotFound:
 		return "not_found_error"
 	case http.StatusRequestEntityTooLarge:

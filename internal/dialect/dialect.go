@@ -32,6 +32,16 @@ type Route struct {
 	// Models marks the model list, which Warmpath answers itself; Model is the one that is asked for, or empty for all.
 	Models bool
 	Model  string
+
+	// Endpoint is the one that the path names; empty = the model decides.
+	Endpoint string
+	// Invocation is what is asked of SageMaker's runtime API, by which headers and answers are changed on their way.
+	Invocation Invocation
+	// EnginePath is the escaped path under which the engine serves this; empty = the client's own, or for an invocation the one that
+	// the endpoint is configured with.
+	EnginePath string
+	// Refusal says why a path that the dialect has is not served; nil = it is.
+	Refusal *Error
 }
 
 // Error is an answer of Warmpath's own.
@@ -41,6 +51,10 @@ type Error struct {
 	Code string
 	// Message says what is wrong and what to do. It never repeats the request's body.
 	Message string
+	// Name is what SageMaker calls the error, where Code and Status do not tell.
+	Name string
+	// Original is the engine's own answer, where the error is about it; nil = it is not, or there was none.
+	Original *Original
 	// RetryAfter is sent in whole seconds, rounded up; 0 = not sent.
 	RetryAfter time.Duration
 	// Cause is for the log only.
@@ -53,14 +67,30 @@ func (e *Error) Error() string { return e.Message }
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
+// Original is an engine's answer inside an Error.
+type Original struct {
+	Status int
+	// Message is the beginning of its body.
+	Message string
+}
+
+// Answer is an Error as an API words it.
+type Answer struct {
+	Status int
+	// Type is the error's name for SDKs of AWS; empty = it has none.
+	Type string
+	// Body is to be sent in JSON.
+	Body any
+}
+
 // Dialect is one wire API.
 type Dialect interface {
 	// Name is a metric label.
 	Name() string
-	// Route recognises a request by method and escaped path.
+	// Route recognises a request by method and escaped path. The dialect of the route is this one if it names no other.
 	Route(method, path string) (Route, bool)
-	// ErrorBody words an error as this API does, in JSON.
-	ErrorBody(e *Error) any
+	// Answer words an error as this API does.
+	Answer(e *Error) Answer
 }
 
 // registry is asked in order; the first that recognises a path has it.
@@ -70,25 +100,32 @@ var registry = []Dialect{Anthropic{}, SageMaker{}, OpenAI{}}
 func Recognise(method, path string) (Route, bool) {
 	for _, d := range registry {
 		if r, ok := d.Route(method, path); ok {
-			r.Dialect = d
+			if r.Dialect == nil {
+				r.Dialect = d
+			}
 			return r, true
 		}
 	}
 	return Route{Dialect: OpenAI{}}, false
 }
 
-// WriteError answers with e in the route's dialect.
-func (r Route) WriteError(w http.ResponseWriter, e *Error) {
-	body, err := json.Marshal(r.Dialect.ErrorBody(e))
+// WriteError answers with e in the route's dialect, and gives the status that it has there.
+func (r Route) WriteError(w http.ResponseWriter, e *Error) (status int) {
+	answer := r.Dialect.Answer(e)
+	body, err := json.Marshal(answer.Body)
 	if err != nil {
 		body = []byte(`{}`)
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)+1))
+	if answer.Type != "" {
+		h.Set("X-Amzn-Errortype", answer.Type)
+	}
 	if e.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
 	}
-	w.WriteHeader(e.Status)
+	w.WriteHeader(answer.Status)
 	_, _ = w.Write(append(body, '\n'))
+	return answer.Status
 }

@@ -40,15 +40,17 @@ func (OpenAI) Route(method, path string) (Route, bool) {
 	return Route{}, strings.HasPrefix(path, "/v1/")
 }
 
-// ErrorBody is {"error": {"message", "type", "param", "code"}}.
-func (OpenAI) ErrorBody(e *Error) any {
+// Answer is {"error": {"message", "type", "param", "code"}}.
+func (OpenAI) Answer(e *Error) Answer { return openAIAnswer(e.Status, e.Code, e.Message) }
+
+func openAIAnswer(status int, code, message string) Answer {
 	type detail struct {
 		Message string  `json:"message"`
 		Type    string  `json:"type"`
 		Param   *string `json:"param"`
 		Code    string  `json:"code"`
 	}
-	return map[string]detail{"error": {Message: e.Message, Type: openAIType(e.Status), Code: e.Code}}
+	return Answer{Status: status, Body: map[string]detail{"error": {Message: message, Type: openAIType(status), Code: code}}}
 }
 
 // openAIType is the type that OpenAI's API gives with a status.

@@ -1,23 +1,113 @@
 package dialect
 
-import "net/http"
+import (
+	"net/http"
+	"net/url"
+	"strings"
 
-// SageMaker is the container side of Amazon SageMaker's contract: POST /invocations with a body of any kind, whose prefix
-// window is its first bytes as they are.
+	"github.com/warmpath/warmpath/internal/prompt"
+)
+
+// SageMaker is Amazon SageMaker's runtime API, as its SDKs call it (/endpoints/{name}/...), and the path that it asks of containers
+// (/invocations). Bodies are of any kind, and their prefix window is their first bytes as they are.
 type SageMaker struct{}
+
+// Invocation is an operation of SageMaker's runtime API.
+type Invocation uint8
+
+// The operations that are served.
+const (
+	NoInvocation Invocation = iota // some other API
+	Invoke                         // InvokeEndpoint
+	InvokeStream                   // InvokeEndpointWithResponseStream, whose answer comes in frames
+)
 
 // Name is "sagemaker".
 func (SageMaker) Name() string { return "sagemaker" }
 
-// Route recognises POST /invocations.
+// Route recognises POST /invocations and everything under /endpoints.
 func (SageMaker) Route(method, path string) (Route, bool) {
-	return Route{Window: ByteWindow}, method == http.MethodPost && path == "/invocations"
+	if path == "/invocations" {
+		return Route{Shape: prompt.ShapeInvocation, Window: ByteWindow}, method == http.MethodPost
+	}
+	rest, ok := strings.CutPrefix(path, "/endpoints/")
+	if !ok {
+		return Route{}, false
+	}
+	segment, operation, _ := strings.Cut(rest, "/")
+	name, err := url.PathUnescape(segment)
+	if err != nil || name == "" {
+		return Route{Refusal: errOperation}, true
+	}
+	r := endpointRoute(method, operation)
+	r.Endpoint = name
+	return r, true
 }
 
-// ErrorBody is {"ErrorCode", "Message"}, the members of SageMaker's runtime errors.
-func (SageMaker) ErrorBody(e *Error) any {
-	return struct {
-		ErrorCode string `json:"ErrorCode"`
-		Message   string `json:"Message"`
-	}{e.Code, e.Message}
+// The operations that are known and not served.
+var (
+	errOperation = &Error{Status: http.StatusNotFound, Code: "unknown_path", Name: "UnknownOperationException",
+		Message: "there is no such operation; those of an endpoint are POST invocations, POST invocations-response-stream and, below openai/v1, OpenAI's"}
+	errAsync = &Error{Status: http.StatusBadRequest, Code: "operation_not_supported",
+		Message: "asynchronous invocations are not supported: there is no store for their answers; call InvokeEndpoint or InvokeEndpointWithResponseStream"}
+	errBidirectional = &Error{Status: http.StatusBadRequest, Code: "operation_not_supported",
+		Message: "bidirectional streams are not supported; call InvokeEndpointWithResponseStream"}
+	errComponent = &Error{Status: http.StatusBadRequest, Code: "inference_component_not_found",
+		Message: "this endpoint has no inference components; call it without one"}
+)
+
+// endpointRoute finds the route of what stands behind an endpoint's name.
+func endpointRoute(method, operation string) Route {
+	if strings.HasPrefix(operation, "openai/v1/") {
+		return openAIRoute(method, strings.TrimPrefix(operation, "openai"))
+	}
+	if named, ok := strings.CutPrefix(operation, "inference-components/"); ok && strings.Contains(named, "/openai/v1/") {
+		return Route{Dialect: endpointOpenAI{}, Refusal: errComponent}
+	}
+	if method != http.MethodPost {
+		return Route{Refusal: errOperation}
+	}
+	r := Route{Shape: prompt.ShapeInvocation, Window: ByteWindow}
+	switch operation {
+	case "invocations":
+		r.Invocation = Invoke
+	case "invocations-response-stream":
+		r.Invocation = InvokeStream
+	case "async-invocations":
+		r.Refusal = errAsync
+	case "invocations-bidirectional-stream":
+		r.Refusal = errBidirectional
+	default:
+		r.Refusal = errOperation
+	}
+	return r
+}
+
+// openAIRoute finds the route of a path under /v1 that follows an endpoint's name. SageMaker has OpenAI's chat completions there; here
+// it is all that engines have.
+func openAIRoute(method, path string) Route {
+	for _, d := range [...]Dialect{Anthropic{}, OpenAI{}} {
+		r, ok := d.Route(method, path)
+		if !ok {
+			continue
+		}
+		r.Dialect, r.EnginePath = d, path
+		if d == (OpenAI{}) {
+			r.Dialect = endpointOpenAI{}
+		}
+		return r
+	}
+	return Route{Refusal: errOperation}
+}
+
+// endpointOpenAI is OpenAI's API behind an endpoint's name. SageMaker's front end words there what is wrong with the address.
+type endpointOpenAI struct{ OpenAI }
+
+// Answer is that of OpenAI, with SageMaker's code where the fault is found before the model.
+func (d endpointOpenAI) Answer(e *Error) Answer {
+	switch e.Code {
+	case "endpoint_not_found", "variant_not_found", "inference_component_not_found", "invalid_header":
+		return openAIAnswer(http.StatusBadRequest, "validation_error", e.Message)
+	}
+	return d.OpenAI.Answer(e)
 }

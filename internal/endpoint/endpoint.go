@@ -3,6 +3,7 @@ package endpoint
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/fleet"
@@ -55,12 +56,23 @@ type Endpoint struct {
 	Timeouts Timeouts
 	// InjectUsage asks engines for the usage of streamed answers and takes it out again, where clients do not ask for it themselves.
 	InjectUsage bool
+	// InvocationsPath is the escaped path under which the engines take the invocations of SageMaker's runtime API.
+	InvocationsPath string
 	// MaxAttempts is how many replicas one request may be sent to, 1 or more.
 	MaxAttempts int
 	Budget      *Budget
 	Variants    []*Variant
 	// Recorder takes every ended request; nil = nothing is recorded.
 	Recorder *recording.Recorder
+}
+
+// Variant finds a variant by its name; nil = there is none.
+func (e *Endpoint) Variant(name string) *Variant {
+	i := slices.IndexFunc(e.Variants, func(v *Variant) bool { return v.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return e.Variants[i]
 }
 
 // Pick chooses a variant by weight among those that have a replica to offer, or among all if none has. draw is uniform in

@@ -10,6 +10,7 @@ import (
 var (
 	ErrUnknownModel  = errors.New("endpoint: no endpoint serves this model")
 	ErrModelRequired = errors.New("endpoint: the request names no model and there are several endpoints")
+	ErrUnknownName   = errors.New("endpoint: none has this name")
 )
 
 // Table leads from model names to endpoints. It is immutable: a reload builds another.
@@ -59,12 +60,19 @@ func (t *Table) Resolve(model string, named bool) (*Endpoint, string, error) {
 	return nil, "", ErrModelRequired
 }
 
-// Models lists every model name and alias that a client may use, sorted. Endpoints that answer to any model add nothing.
-func (t *Table) Models() []string {
-	names := make([]string, 0, len(t.byModel))
-	for name := range t.byModel {
-		names = append(names, name)
+// Named finds the endpoint that a request names itself, and the model name that its engine expects: of any model, unless the
+// endpoint is strict. Errors are ErrUnknownName and ErrUnknownModel.
+func (t *Table) Named(name, model string, named bool) (*Endpoint, string, error) {
+	i, ok := slices.BinarySearchFunc(t.endpoints, name, func(e *Endpoint, name string) int { return strings.Compare(e.Name, name) })
+	if !ok {
+		return nil, "", ErrUnknownName
 	}
-	slices.Sort(names)
-	return names
+	e := t.endpoints[i]
+	switch r, known := t.byModel[model]; {
+	case named && known && r.endpoint == e:
+		return e, r.model, nil
+	case named && e.Strict:
+		return nil, "", ErrUnknownModel
+	}
+	return e, model, nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"sync"
 
@@ -33,8 +34,9 @@ type call struct {
 	n    int     // bytes of the answer's body in buf
 	end  error   // what the read that gave them said
 
-	announced int  // trailers named in the answer's header
-	answered  bool // the engine's answer came to its end, and was one of success
+	frames    *framer // nil = the answer passes as it is
+	announced int     // trailers named in the answer's header
+	answered  bool    // the engine's answer came to its end, and was one of success
 }
 
 const bufferSize = 32 << 10
@@ -134,12 +136,17 @@ func (c *call) stale(err error) bool {
 	return c.trace.reused && errors.As(err, &op) && (op.Op == "write" || op.Op == "readfrom") && context.Cause(c.ctx) == nil
 }
 
-// request is what the engine gets: the client's method, path, query, headers and bytes, to another address.
+// request is what the engine gets: the client's method, path, query, headers and bytes, to another address. What is particular to an
+// API of AWS is taken out.
 func (c *call) request() *http.Request {
 	x, base := c.x, c.replica.URL()
 	u := *x.r.URL
 	u.Scheme, u.Host, u.User = base.Scheme, base.Host, nil
-	u.Path, u.RawPath = base.Path+x.r.URL.Path, base.EscapedPath()+x.r.URL.EscapedPath()
+	path, escaped := x.enginePath()
+	u.Path, u.RawPath = base.Path+path, base.EscapedPath()+escaped
+	if x.route.Invocation != dialect.NoInvocation {
+		u.RawQuery = "" // a signature at most
+	}
 	req := (&http.Request{
 		Method: x.r.Method, URL: &u, Host: base.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: x.upstreamHeader(), ContentLength: int64(len(x.plan.body)),
@@ -150,6 +157,18 @@ func (c *call) request() *http.Request {
 		req.Body, _ = req.GetBody()
 	}
 	return req
+}
+
+// enginePath is the path under which the engine serves the request.
+func (x *exchange) enginePath() (path, escaped string) {
+	if x.plan.path == "" {
+		return x.r.URL.Path, x.r.URL.EscapedPath()
+	}
+	path, err := url.PathUnescape(x.plan.path)
+	if err != nil { // neither the configuration nor a request's URL has such a path
+		path = x.plan.path
+	}
+	return path, x.plan.path
 }
 
 // awaitFirstByte waits for the answer to begin. Engines send 200 and the header before they have read the prompt, so nothing is

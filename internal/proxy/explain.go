@@ -58,6 +58,9 @@ func (p *Proxy) Explain(path string, header http.Header, body []byte) (*Explanat
 	if !known {
 		return nil, fmt.Errorf("explain: %s is not served; give a path such as /v1/chat/completions", target.Path)
 	}
+	if route.Refusal != nil {
+		return nil, route.Refusal
+	}
 	made, refusal := p.planFor(p.Current(), route, &http.Request{Method: http.MethodPost, URL: target, Header: header}, body)
 	if refusal != nil {
 		return nil, refusal

@@ -42,7 +42,7 @@ func TestExplainWindows(t *testing.T) {
 	for _, r := range g.fleet.View().Replicas {
 		g.fleet.SetHealth(r, false)
 	}
-	e, err := g.proxy.Explain("/invocations", http.Header{HintHeader: {"h"}}, []byte("0123456789"))
+	e, err := g.proxy.Explain("/invocations", http.Header{dialect.HeaderPrefixAwareID: {"h"}}, []byte("0123456789"))
 	if err != nil || e.API != "sagemaker" || e.Window != 10 || e.WindowUnit != "bytes" || e.Hint != "h" || !e.Degraded || len(e.Order) != 2 {
 		t.Errorf("got %+v, %v", e, err)
 	}

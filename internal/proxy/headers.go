@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/warmpath/warmpath/internal/dialect"
 )
 
 // hopByHop are the headers of one connection (RFC 9110 section 7.6.1), which end here in both directions.
@@ -39,9 +41,13 @@ func (x *exchange) upstreamHeader() http.Header {
 	named := connectionNames(in)
 	h := make(http.Header, len(in)+6)
 	for name, values := range in {
-		if !hopByHop[name] && !named[name] && !strings.HasPrefix(name, ownPrefix) {
+		if !hopByHop[name] && !named[name] && !strings.HasPrefix(name, ownPrefix) && x.reachesEngine(name) {
 			h[name] = values
 		}
+	}
+	if accept, sent := h[dialect.HeaderAccept]; sent && x.route.Invocation == dialect.InvokeStream {
+		h["Accept"] = accept
+		delete(h, dialect.HeaderAccept)
 	}
 	if httpguts.HeaderValuesContainsToken(in["Te"], "trailers") {
 		h["Te"] = []string{"trailers"}
@@ -100,8 +106,14 @@ func setDefault(h http.Header, name, value string) {
 	}
 }
 
-// decorate adds what Warmpath says about its decision.
+// decorate adds what Warmpath says about its decision, and where the path names the endpoint what SDKs of AWS look for.
 func (x *exchange) decorate(h http.Header) {
+	if x.route.Endpoint != "" {
+		h["X-Amzn-Requestid"] = []string{x.rec.ID}
+		if x.rec.Variant != "" {
+			h["X-Amzn-Invoked-Production-Variant"] = []string{x.rec.Variant}
+		}
+	}
 	if !x.DecisionHeaders {
 		return
 	}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -30,10 +31,19 @@ type model struct {
 }
 
 // listModels answers GET /v1/models and /v1/models/{id}: the names that the configuration gives, and for endpoints that answer to
-// any model those that their replicas give.
+// any model those that their replicas give. Behind an endpoint's name it lists that one's.
 func (x *exchange) listModels() *dialect.Error {
-	names := x.Table.Models()
-	for _, e := range x.Table.Endpoints() {
+	endpoints := x.Table.Endpoints()
+	if name := x.route.Endpoint; name != "" {
+		e, _, err := x.Table.Named(name, "", false)
+		if err != nil {
+			return dialect.EndpointNotFound(name)
+		}
+		endpoints = []*endpoint.Endpoint{e}
+	}
+	var names []string
+	for _, e := range endpoints {
+		names = slices.AppendSeq(append(names, e.Models...), maps.Keys(e.Aliases))
 		if len(e.Models) == 0 {
 			names = append(names, servedBy(x.r.Context(), e)...)
 		}

@@ -42,6 +42,7 @@ func (x *exchange) passThrough() *dialect.Error {
 		Transport: plan.variant.Pool.Transport,
 		ErrorLog:  slog.NewLogLogger(x.Log.Handler(), slog.LevelDebug),
 		Rewrite: func(p *httputil.ProxyRequest) {
+			p.Out.URL.Path, p.Out.URL.RawPath = x.enginePath()
 			p.SetURL(lease.Replica().URL())
 			p.Out.Header = x.upstreamHeader()
 			p.Out.Header["Connection"], p.Out.Header["Upgrade"] = []string{"Upgrade"}, x.r.Header["Upgrade"]

@@ -73,3 +73,18 @@ func TestUpgradesThatFail(t *testing.T) {
 		g.access(t, 1)
 	}
 }
+
+func TestUpgradeBehindAnEndpoint(t *testing.T) {
+	got := make(chan string, 1)
+	g := newRigAt(t, routing.NameRandom, rawReplica(t, func(c *net.TCPConn, in *bufio.Reader) {
+		if r, _, err := takeRequest(in); err == nil {
+			got <- r.RequestURI
+			_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		}
+	})+"/base")
+	answer := exchangeRaw(t, g.URL, "GET /endpoints/default/openai/v1/realtime?model=x HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	if uri := <-got; uri != "/base/v1/realtime?model=x" || !strings.HasPrefix(answer, "HTTP/1.1 101") {
+		t.Errorf("the engine got %s, the client %q", uri, answer)
+	}
+	g.idle(t)
+}

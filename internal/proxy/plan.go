@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -18,9 +19,6 @@ import (
 	"github.com/warmpath/warmpath/internal/routing"
 )
 
-// HintHeader carries the routing hint id (SageMaker's PrefixAwareId).
-const HintHeader = "X-Amzn-Sagemaker-Prefix-Aware-Id"
-
 // plan is what a request asks for and where it may go.
 type plan struct {
 	endpoint *endpoint.Endpoint
@@ -29,7 +27,8 @@ type plan struct {
 	stream   bool
 	query    routing.Query
 	hint     string
-	window   int // bytes or characters that went into the key
+	window   int    // bytes or characters that went into the key
+	path     string // escaped, under which the engine serves the request; empty = the client's own
 
 	body     []byte // what the engine gets
 	decoded  bool   // body is no longer in the client's Content-Encoding
@@ -43,6 +42,9 @@ type plan struct {
 
 // planFor reads a request and decides everything but the replica. It changes nothing and is what explain shows.
 func (p *Proxy) planFor(s *Settings, route dialect.Route, r *http.Request, raw []byte) (*plan, *dialect.Error) {
+	if err := route.Check(r.Header); err != nil {
+		return nil, err
+	}
 	text, err := decode(r.Header, raw, s.Limits)
 	if err != nil {
 		return nil, err
@@ -53,14 +55,17 @@ func (p *Proxy) planFor(s *Settings, route dialect.Route, r *http.Request, raw [
 	}
 	made := &plan{body: raw, stream: parsed.Stream, query: routing.Query{Random: p.Random(), Limit: 1, Streamed: parsed.Stream}}
 	model, named := modelOf(&parsed, r, text)
-	if err := made.resolve(s.Table, model, named); err != nil {
+	if err := made.resolve(s.Table, route.Endpoint, model, named); err != nil {
 		return nil, err
 	}
 	made.edit(&parsed, model)
-	made.variant = made.endpoint.Pick(float64(p.Random()>>11) / (1 << 53))
-	if made.hint = r.Header.Get(HintHeader); made.hint == "" {
-		made.hint = parsed.CacheKey
+	if err := made.choose(route, r.Header, float64(p.Random()>>11)/(1<<53)); err != nil {
+		return nil, err
 	}
+	if made.path = route.EnginePath; route.Invocation != dialect.NoInvocation {
+		made.path = made.endpoint.InvocationsPath
+	}
+	made.hint = cmp.Or(r.Header.Get(dialect.HeaderPrefixAwareID), parsed.CacheKey)
 	switch s := made.variant.Strategy.(type) {
 	case routing.Keyed:
 		made.key(route.Window, &parsed, text, s.PrefixLength())
@@ -173,9 +178,16 @@ func formModel(form *multipart.Reader) (string, bool) {
 	}
 }
 
-func (p *plan) resolve(t *endpoint.Table, model string, named bool) *dialect.Error {
-	e, engineModel, err := t.Resolve(model, named)
+// resolve finds the endpoint: by its name, where the path gives one, or by the model.
+func (p *plan) resolve(t *endpoint.Table, name, model string, named bool) *dialect.Error {
+	find := t.Resolve
+	if name != "" {
+		find = func(model string, named bool) (*endpoint.Endpoint, string, error) { return t.Named(name, model, named) }
+	}
+	e, engineModel, err := find(model, named)
 	switch {
+	case errors.Is(err, endpoint.ErrUnknownName):
+		return dialect.EndpointNotFound(name)
 	case errors.Is(err, endpoint.ErrModelRequired):
 		return &dialect.Error{Status: http.StatusBadRequest, Code: "model_required", Cause: err,
 			Message: "the request names no model; set \"model\" to one that GET /v1/models lists"}
@@ -184,6 +196,19 @@ func (p *plan) resolve(t *endpoint.Table, model string, named bool) *dialect.Err
 			Message: "no endpoint serves the requested model; GET /v1/models lists those there are"}
 	}
 	p.endpoint, p.model = e, engineModel
+	return nil
+}
+
+// choose takes the variant that an invocation asks for, or draws one by weight.
+func (p *plan) choose(route dialect.Route, h http.Header, draw float64) *dialect.Error {
+	target := h.Get(dialect.HeaderTargetVariant)
+	if route.Endpoint == "" || target == "" {
+		p.variant = p.endpoint.Pick(draw)
+		return nil
+	}
+	if p.variant = p.endpoint.Variant(target); p.variant == nil {
+		return dialect.VariantNotFound(p.endpoint.Name, target)
+	}
 	return nil
 }
 
@@ -202,10 +227,10 @@ var chains = sync.Pool{New: func() any { return new([]uint64) }}
 // link computes what KV_AWARE goes by: the block chain of the whole prompt, under the model's name as the engine knows it.
 func (p *plan) link(w dialect.Window, parsed *prompt.Body, text []byte) {
 	p.chain = chains.Get().(*[]uint64)
-	switch w {
-	case dialect.TextWindow:
+	switch {
+	case parsed.HasText():
 		p.query.Chain = parsed.Chain(*p.chain, p.model)
-	case dialect.ByteWindow:
+	case w == dialect.ByteWindow:
 		p.query.Chain = prompt.BytesChain(*p.chain, text)
 	}
 	if p.query.Chain.Blocks != nil {

@@ -1,5 +1,5 @@
 // Package proxy is the request path: one request from the client's bytes to the engine's answer, in files to be read in this order:
-// proxy.go, body.go, plan.go, retry.go, attempt.go, relay.go, observe.go; models.go and passthrough.go are the two side doors.
+// proxy.go, body.go, plan.go, retry.go, attempt.go, relay.go, observe.go; sagemaker.go is how the answers of SageMaker's runtime API differ, models.go and passthrough.go are the two side doors.
 package proxy
 
 import (
@@ -92,6 +92,8 @@ func (x *exchange) serve() *dialect.Error {
 	case x.r.Method == http.MethodConnect || x.r.Method == http.MethodTrace: // TRACE would show the engine's credentials
 		return &dialect.Error{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed",
 			Message: "CONNECT and TRACE are not served here"}
+	case route.Refusal != nil:
+		return route.Refusal
 	case route.Models:
 		return x.listModels()
 	case upgrades(x.r):
@@ -136,11 +138,15 @@ func (x *exchange) refuse(e *dialect.Error) {
 	if x.rec.Outcome == "" {
 		x.rec.Outcome = telemetry.OutcomeRefused
 	}
-	x.rec.Status = e.Status
+	x.word(e)
+}
+
+// word answers with an error in the words of the API that was called.
+func (x *exchange) word(e *dialect.Error) {
 	h := x.w.Header()
 	h.Set("X-Request-Id", x.rec.ID)
 	x.decorate(h)
-	x.route.WriteError(x.w, e)
+	x.rec.Status = x.route.WriteError(x.w, e)
 }
 
 // loggable is an error's text without what it quotes: those of HTTP parsers repeat the bytes they stumbled over, which may be

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/dialect"
 	"github.com/warmpath/warmpath/internal/health"
 	"github.com/warmpath/warmpath/internal/telemetry"
 )
@@ -17,6 +18,9 @@ var errClient = errors.New("client: went away or stopped reading")
 
 // relay passes the answer on as it comes and tells what it says about the replica.
 func (c *call) relay() health.Outcome {
+	if c.x.route.Invocation != dialect.NoInvocation && c.resp.StatusCode >= 400 {
+		return c.quote()
+	}
 	c.commit()
 	o := newObserver(c)
 	err := c.copy(o, newStripper(c, o))
@@ -46,6 +50,9 @@ func (c *call) commit() {
 		h.Add("Trailer", name)
 	}
 	c.announced = len(c.resp.Trailer)
+	if x.route.Invocation == dialect.InvokeStream {
+		c.frames = newFramer(h)
+	}
 	x.rec.Status = c.resp.StatusCode
 	if c.resp.StatusCode < 400 {
 		x.plan.variant.Pool.Outlier.Answering(c.lease)
@@ -62,7 +69,7 @@ func (c *call) copy(o *observer, s *stripper) error {
 		chunk := (*c.buf)[:c.n]
 		o.see(chunk)
 		if chunk = s.next(chunk, c.end != nil); left == nil && len(chunk) > 0 {
-			left = c.write(chunk, flush)
+			left = c.write(c.frames.part(chunk), flush)
 		}
 		switch {
 		case left != nil && !c.x.plan.variant.Pool.KeepOnDisconnect:
@@ -130,12 +137,12 @@ func (c *call) settle(err error, o *observer) health.Outcome {
 	cause := context.Cause(c.ctx)
 	switch {
 	case err == nil:
-		return c.whole(o)
+		return c.whole(o.failed)
 	case errors.Is(err, errClient) || x.clientGone():
 		x.rec.Outcome, x.abort = telemetry.OutcomeClientCancelled, true
 		return health.Cancelled
 	}
-	x.abort = true
+	x.abort = !c.confess(err, cause)
 	x.rec.Err, x.rec.Outcome = loggable(err), telemetry.OutcomeUpstreamAborted
 	switch {
 	case errors.Is(cause, errLate):
@@ -150,19 +157,19 @@ func (c *call) settle(err error, o *observer) health.Outcome {
 	return health.ServerFault
 }
 
-// whole records an answer that came to its end. An engine's own error inside a 200 stream counts as its failure.
-func (c *call) whole(o *observer) health.Outcome {
-	rec := &c.x.rec
+// whole records an answer that came to its end. An engine's own error inside a 200 stream, failed, counts as its failure.
+func (c *call) whole(failed bool) health.Outcome {
+	rec, status := &c.x.rec, c.resp.StatusCode
 	switch {
-	case o.failed:
+	case failed:
 		rec.Outcome, rec.Err = telemetry.OutcomeUpstreamError, "engine: error event inside the stream"
 		return health.ServerFault
-	case rec.Status >= 500:
+	case status >= 500:
 		rec.Outcome = telemetry.OutcomeUpstreamError
-	case rec.Status >= 400:
+	case status >= 400:
 		rec.Outcome = telemetry.OutcomeClientError
 	default:
 		rec.Outcome, c.answered = telemetry.OutcomeOK, true
 	}
-	return health.OfStatus(rec.Status)
+	return health.OfStatus(status)
 }

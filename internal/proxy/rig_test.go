@@ -176,7 +176,7 @@ func assemble(t testing.TB, strategy string, dial dialer, urls ...string) *rig {
 		t.Fatal(err)
 	}
 	g.endpoint = &endpoint.Endpoint{
-		Name: "default", MaxAttempts: 3, Budget: endpoint.NewBudget(0.2, time.Now), Timeouts: endpoint.Timeouts{Idle: 10 * time.Minute},
+		Name: "default", InvocationsPath: "/invocations", MaxAttempts: 3, Budget: endpoint.NewBudget(0.2, time.Now), Timeouts: endpoint.Timeouts{Idle: 10 * time.Minute},
 		Variants: []*endpoint.Variant{{Name: "main", Weight: 1, Pool: g.pool, Strategy: s, Options: o}},
 	}
 	g.settings = &Settings{
@@ -216,7 +216,7 @@ func (g *rig) inFlight() (n int64) {
 
 // accessLine is what tests look at in an access line.
 type accessLine struct {
-	Msg, Level, ID, Method, Path, Endpoint, Replica, Decision, Outcome, Code, Error string
+	Msg, Level, ID, Method, Path, Key, Endpoint, Replica, Decision, Outcome, Code, Error string
 
 	Status, Attempts int
 	BytesIn          int64 `json:"bytes_in"`
