@@ -54,7 +54,7 @@ func TestEveryPackageIsOnTheMap(t *testing.T) {
 func TestErrorCodesAreDocumented(t *testing.T) {
 	root := os.DirFS("../..")
 	want := map[string]bool{}
-	for _, dir := range []string{"internal/proxy", "internal/dialect"} {
+	for _, dir := range []string{"internal/proxy", "internal/dialect", "internal/auth"} {
 		for _, f := range load(t, root)[dir] {
 			for _, code := range errorCodes(t, root, f.path) {
 				want[code] = true
@@ -135,23 +135,29 @@ func summary(files []file) string {
 	return ""
 }
 
-// errorCodes lists the texts that a file gives to fields called Code or code.
+// errorCodes lists the texts that a file gives to fields called Code or code, and to constants whose names begin with Code.
 func errorCodes(t *testing.T, root fs.FS, name string) (codes []string) {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), name, readFile(t, root, name), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ast.Inspect(parsed, func(n ast.Node) bool {
-		pair, ok := n.(*ast.KeyValueExpr)
-		if !ok {
-			return true
-		}
-		key, named := pair.Key.(*ast.Ident)
-		value, literal := pair.Value.(*ast.BasicLit)
-		if named && literal && strings.EqualFold(key.Name, "code") {
-			code, _ := strconv.Unquote(value.Value) // the parser has checked it
+	add := func(value ast.Expr) {
+		if literal, ok := value.(*ast.BasicLit); ok {
+			code, _ := strconv.Unquote(literal.Value) // the parser has checked it
 			codes = append(codes, code)
+		}
+	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.KeyValueExpr:
+			if key, named := n.Key.(*ast.Ident); named && strings.EqualFold(key.Name, "code") {
+				add(n.Value)
+			}
+		case *ast.ValueSpec:
+			if strings.HasPrefix(n.Names[0].Name, "Code") && len(n.Values) == 1 {
+				add(n.Values[0])
+			}
 		}
 		return true
 	})

@@ -31,18 +31,27 @@ type model struct {
 }
 
 // listModels answers GET /v1/models and /v1/models/{id}: the names that the configuration gives, and for endpoints that answer to
-// any model those that their replicas give. Behind an endpoint's name it lists that one's.
+// any model those that their replicas give, as far as the caller may use them. Behind an endpoint's name it lists that one's.
 func (x *exchange) listModels() *dialect.Error {
-	endpoints := x.Table.Endpoints()
+	if err := x.prove(); err != nil {
+		return err
+	}
+	endpoints := x.Table.ByModel()
 	if name := x.route.Endpoint; name != "" {
 		e, _, err := x.Table.Named(name, "", false)
 		if err != nil {
 			return dialect.EndpointNotFound(name)
 		}
+		if err := x.permit(e); err != nil {
+			return err
+		}
 		endpoints = []*endpoint.Endpoint{e}
 	}
 	var names []string
 	for _, e := range endpoints {
+		if !x.caller.May(e.Name) {
+			continue
+		}
 		names = slices.AppendSeq(append(names, e.Models...), maps.Keys(e.Aliases))
 		if len(e.Models) == 0 {
 			names = append(names, servedBy(x.r.Context(), e)...)

@@ -21,11 +21,14 @@ func upgrades(r *http.Request) bool {
 // passThrough tunnels a request that changes protocols. The model can only stand in the query, and nothing can be sent twice: it
 // goes to one replica, by load, and counts there until the tunnel closes.
 func (x *exchange) passThrough() *dialect.Error {
-	plan, err := x.planFor(x.Settings, x.route, x.r, nil)
+	if err := x.prove(); err != nil {
+		return err
+	}
+	err := x.decide()
 	if err != nil {
 		return err
 	}
-	x.follow(plan)
+	plan := x.plan
 	lease, flight := x.acquire()
 	if lease == nil {
 		return noReplica()

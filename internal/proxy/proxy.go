@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/auth"
 	"github.com/warmpath/warmpath/internal/dialect"
 	"github.com/warmpath/warmpath/internal/endpoint"
 	"github.com/warmpath/warmpath/internal/fleet"
@@ -27,6 +28,8 @@ type Limits struct {
 type Settings struct {
 	Table  *endpoint.Table
 	Limits Limits
+	// Auth knows who may call; nil = anybody may.
+	Auth *auth.Authenticator
 	// DecisionHeaders adds X-Warmpath-Replica and X-Warmpath-Decision to answers.
 	DecisionHeaders bool
 	// TrustForwarded appends to a client's X-Forwarded-* headers instead of replacing them.
@@ -65,6 +68,9 @@ type exchange struct {
 	rec  telemetry.Request
 	body *body
 
+	claim  *auth.Claim
+	caller *auth.Caller // nil = anybody, or not known yet
+
 	route dialect.Route
 	plan  *plan
 	tried []*fleet.Replica
@@ -92,6 +98,11 @@ func (x *exchange) serve() *dialect.Error {
 	case x.r.Method == http.MethodConnect || x.r.Method == http.MethodTrace: // TRACE would show the engine's credentials
 		return &dialect.Error{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed",
 			Message: "CONNECT and TRACE are not served here"}
+	}
+	if err := x.begin(); err != nil {
+		return err
+	}
+	switch {
 	case route.Refusal != nil:
 		return route.Refusal
 	case route.Models:
@@ -103,20 +114,30 @@ func (x *exchange) serve() *dialect.Error {
 		return err
 	}
 	read := x.Now()
-	plan, err := x.planFor(x.Settings, x.route, x.r, x.body.bytes())
-	if err != nil {
+	if err := x.prove(); err != nil {
 		return err
 	}
-	x.follow(plan)
+	if err := x.decide(); err != nil {
+		return err
+	}
 	x.rec.Added = x.Now().Sub(read)
 	return x.forward()
 }
 
-// follow makes a plan the exchange's own and notes it in the record.
-func (x *exchange) follow(p *plan) {
+// decide makes a plan, if its caller may have it, and notes it in the record.
+func (x *exchange) decide() *dialect.Error {
+	p, err := x.planFor(x.Settings, x.route, x.r, x.body.bytes())
+	if err == nil {
+		err = x.permit(p.endpoint)
+	}
+	if err != nil {
+		p.release()
+		return err
+	}
 	x.plan = p
 	x.rec.Endpoint, x.rec.Variant, x.rec.Strategy = p.endpoint.Name, p.variant.Name, p.variant.Strategy.Name()
 	x.rec.Stream = p.stream
+	return nil
 }
 
 // plain refuses paths whose dot segments an engine might resolve to something that is not under /v1.

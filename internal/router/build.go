@@ -67,7 +67,7 @@ func newSettings(cfg *config.Config, made parts, before *proxy.Settings) *proxy.
 	endpoints := make([]*endpoint.Endpoint, 0, len(cfg.Endpoints))
 	for name, c := range cfg.Endpoints {
 		e := &endpoint.Endpoint{
-			Name: name, Models: c.Models, Aliases: c.Aliases, Strict: c.StrictModels, MaxAttempts: c.Retry.MaxAttempts,
+			Name: name, Models: c.Models, Aliases: c.Aliases, Strict: c.StrictModels, NameOnly: c.ByAPI, MaxAttempts: c.Retry.MaxAttempts,
 			InjectUsage: c.Usage == "inject", InvocationsPath: c.InvocationsPath,
 			Timeouts: endpoint.Timeouts{
 				FirstByte: time.Duration(c.Timeouts.FirstByte), Idle: time.Duration(c.Timeouts.Idle), Total: time.Duration(c.Timeouts.Total),
@@ -90,6 +90,7 @@ func newSettings(cfg *config.Config, made parts, before *proxy.Settings) *proxy.
 	return &proxy.Settings{
 		Table:           endpoint.NewTable(endpoints),
 		Limits:          proxy.Limits{Body: int64(d.MaxBody), DecodedBody: int64(d.MaxDecodedBody), BodyIdle: time.Duration(d.BodyTimeout)},
+		Auth:            newAuthenticator(cfg.Auth),
 		DecisionHeaders: d.DecisionHeaders,
 		TrustForwarded:  d.TrustForwarded,
 	}

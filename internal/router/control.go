@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/auth"
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/controlplane"
 )
@@ -23,7 +24,8 @@ func (r *Router) openControlPlane(c *config.ControlPlane) error {
 	}
 	opened, err := controlplane.Open(controlplane.Options{
 		StateFile: c.StateFile, Region: c.Region, Account: c.Account,
-		Pool: r.readyIn, Configured: r.configured, Apply: r.applyMade, Now: time.Now, Log: r.log,
+		Pool: r.readyIn, Configured: r.configured, Apply: r.applyMade,
+		Auth: func() *auth.Authenticator { return r.settings.Load().Auth }, Now: time.Now, Log: r.log,
 	})
 	if err != nil {
 		return err
