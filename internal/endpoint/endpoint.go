@@ -53,6 +53,7 @@ type Endpoint struct {
 	Models   []string          // empty: any model
 	Aliases  map[string]string // name a client may use -> model name sent to the engine
 	Strict   bool              // refuse unknown models even if this is the only endpoint
+	NameOnly bool              // no model leads here, only the endpoint's name
 	Timeouts Timeouts
 	// InjectUsage asks engines for the usage of streamed answers and takes it out again, where clients do not ask for it themselves.
 	InjectUsage bool

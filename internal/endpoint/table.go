@@ -16,6 +16,7 @@ var (
 // Table leads from model names to endpoints. It is immutable: a reload builds another.
 type Table struct {
 	endpoints []*Endpoint // by name
+	modelled  []*Endpoint // those among them that models lead to
 	byModel   map[string]route
 }
 
@@ -29,6 +30,9 @@ func NewTable(endpoints []*Endpoint) *Table {
 	t := &Table{endpoints: slices.Clone(endpoints), byModel: map[string]route{}}
 	slices.SortFunc(t.endpoints, func(a, b *Endpoint) int { return strings.Compare(a.Name, b.Name) })
 	for _, e := range t.endpoints {
+		if !e.NameOnly {
+			t.modelled = append(t.modelled, e)
+		}
 		for _, m := range e.Models {
 			t.byModel[m] = route{e, m}
 		}
@@ -42,8 +46,11 @@ func NewTable(endpoints []*Endpoint) *Table {
 // Endpoints lists the endpoints by name. The caller must not change the slice.
 func (t *Table) Endpoints() []*Endpoint { return t.endpoints }
 
-// Resolve finds the endpoint of a request and the model name that its engine expects. A lone endpoint takes every request
-// unless it is strict; then a request must name one of its models or none at all. Errors are ErrUnknownModel and
+// ByModel lists those of the endpoints that models lead to. The caller must not change the slice.
+func (t *Table) ByModel() []*Endpoint { return t.modelled }
+
+// Resolve finds the endpoint of a request and the model name that its engine expects. A lone endpoint, of those that models lead to,
+// takes every request unless it is strict; then a request must name one of its models or none at all. Errors are ErrUnknownModel and
 // ErrModelRequired.
 func (t *Table) Resolve(model string, named bool) (*Endpoint, string, error) {
 	if named {
@@ -52,8 +59,8 @@ func (t *Table) Resolve(model string, named bool) (*Endpoint, string, error) {
 		}
 	}
 	switch {
-	case len(t.endpoints) == 1 && (!named || !t.endpoints[0].Strict):
-		return t.endpoints[0], model, nil
+	case len(t.modelled) == 1 && (!named || !t.modelled[0].Strict):
+		return t.modelled[0], model, nil
 	case named:
 		return nil, "", ErrUnknownModel
 	}
