@@ -63,11 +63,16 @@ func BenchmarkRequest(b *testing.B) {
 	for range 50 {
 		stream.reads = append(stream.reads, `data: {"id":"chatcmpl-81d8ac1e13980357","object":"chat.completion.chunk","created":1796004153,"model":"tiny","choices":[{"index":0,"delta":{"content":"word"},"logprobs":null,"finish_reason":null,"token_ids":null}]}`+"\n\n")
 	}
+	const chat = "/v1/chat/completions"
 	for _, c := range []struct {
-		name   string
-		size   int
-		engine *cannedEngine
-	}{{"2KB", 2 << 10, plain}, {"200KB", 200 << 10, plain}, {"stream-50-events", 2 << 10, stream}} {
+		name, path string
+		size       int
+		engine     *cannedEngine
+	}{
+		{"2KB", chat, 2 << 10, plain}, {"200KB", chat, 200 << 10, plain},
+		{"stream-50-events", chat, 2 << 10, stream}, {"invocation-50-events", "/endpoints/default/invocations", 2 << 10, stream},
+		{"framed-50-events", streamPath, 2 << 10, stream},
+	} {
 		b.Run(c.name, func(b *testing.B) {
 			var urls []string
 			for i := range 8 {
@@ -77,7 +82,7 @@ func BenchmarkRequest(b *testing.B) {
 			g.pool.Transport = c.engine
 			g.proxy.Log = slog.New(slog.NewJSONHandler(io.Discard, nil))
 			body := []byte(longBody(c.size))
-			r, _ := http.NewRequest(http.MethodPost, "/v1/chat/completions", nil)
+			r, _ := http.NewRequest(http.MethodPost, c.path, nil)
 			r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"*/*"}, "User-Agent": {"bench"}, "Authorization": {"Bearer key"}}
 			r.RemoteAddr, r.ContentLength = "10.1.1.1:1234", int64(len(body))
 			b.SetBytes(int64(len(body)))

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -75,6 +77,52 @@ func (g *rig) ask(t testing.TB, path, body string, headers ...string) (*http.Res
 		t.Fatalf("reading the answer: %v", err)
 	}
 	return resp, string(answer)
+}
+
+// TestWhatSDKsSend: the requests of SDKs, byte for byte as they sent them, are served: those of boto3, Go's and JavaScript's.
+func TestWhatSDKsSend(t *testing.T) {
+	files, err := filepath.Glob("testdata/aws/*.http")
+	if err != nil || len(files) != 7 {
+		t.Fatalf("%d captured requests, %v", len(files), err)
+	}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		engine := newReplica(t, nil)
+		g := newRig(t, routing.NamePrefixAware, engine)
+		g.endpoint.Name, g.endpoint.Variants[0].Name = "my-endpoint", "v1"
+		c, err := net.Dial("tcp", g.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_, _ = c.Write(raw)
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		answer := string(body)
+		if bytes.Contains(raw, []byte("nference-Component:")) {
+			if e := failed(t, resp, answer); e.Name != "ValidationError" {
+				t.Errorf("%s: got %d %s", file, resp.StatusCode, body)
+			}
+			continue
+		}
+		if strings.Contains(file, "stream") {
+			answer, _, _ = unframe(t, answer)
+		}
+		if resp.StatusCode != 200 || answer != chatAnswer || resp.Header.Get("X-Amzn-Invoked-Production-Variant") != "v1" {
+			t.Errorf("%s: got %d %s", file, resp.StatusCode, body)
+		}
+		seen := engine.received()[0]
+		_, sent, _ := bytes.Cut(raw, []byte("\r\n\r\n"))
+		if seen.uri != "/invocations" || !bytes.Equal(seen.body, sent) || seen.header["Authorization"] != nil || seen.header["X-Amz-Date"] != nil {
+			t.Errorf("%s: the engine got %s %q %v", file, seen.uri, seen.body, seen.header)
+		}
+	}
 }
 
 func TestInvokeBothWays(t *testing.T) {

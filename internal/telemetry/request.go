@@ -25,7 +25,7 @@ type Request struct {
 	ID     string
 	Method string
 	Path   string // URL path without the query: logged, never a label
-	API    string // the dialect's name: openai, anthropic, raw
+	API    string // the dialect's name: openai, anthropic, sagemaker
 	Key    string // the name of the key that showed who the caller is; empty = none did, or nobody is asked
 
 	Endpoint string
