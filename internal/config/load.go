@@ -15,9 +15,6 @@ func Default() *Config {
 	return cfg
 }
 
-// NewEndpoint returns an endpoint with every default and no variants.
-func NewEndpoint() Endpoint { return newWithDefaults[Endpoint]() }
-
 // Load reads, expands and validates the configuration file at path. env looks up environment variables (os.LookupEnv).
 // The error is an Errors with everything that is wrong.
 func Load(path string, env func(string) (string, bool)) (*Config, error) {

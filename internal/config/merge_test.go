@@ -8,22 +8,18 @@ import (
 
 func TestWith(t *testing.T) {
 	file := parse(t, "pools: {p: {static: [http://a:1]}}\nendpoints: {chat: {variants: [{pool: p}]}}\ncontrol_plane: {}\n", nil)
-	uses := func(pool string) Endpoint {
-		e := NewEndpoint()
-		e.ByAPI, e.Variants = true, []Variant{{Name: "v", Pool: pool, Weight: 1}}
-		return e
-	}
+	uses := func(pool string) []Variant { return []Variant{{Name: "v", Pool: pool, Weight: 1}} }
 	tests := []struct {
 		name string
-		made map[string]Endpoint
+		made map[string][]Variant
 		want []string // endpoints, or errors
 	}{
 		{"nothing", nil, []string{"chat"}},
-		{"another", map[string]Endpoint{"made": uses("p")}, []string{"chat", "made"}},
-		{"a name that is only held", map[string]Endpoint{"made": {ByAPI: true}}, []string{"chat"}},
-		{"the same name", map[string]Endpoint{"Chat": {ByAPI: true}},
+		{"another", map[string][]Variant{"made": uses("p")}, []string{"chat", "made"}},
+		{"a name that is only held", map[string][]Variant{"made": nil}, []string{"chat"}},
+		{"the same name", map[string][]Variant{"Chat": nil},
 			[]string{"endpoints.chat: the control plane has an endpoint of this name; rename this one, or delete that one by API first"}},
-		{"a pool that is gone", map[string]Endpoint{"made": uses("q")},
+		{"a pool that is gone", map[string][]Variant{"made": uses("q")},
 			[]string{"pools.q: is missing; endpoint \"made\", made by API, uses it in variant \"v\": keep the pool, or delete the endpoint by API first"}},
 	}
 	for _, test := range tests {
@@ -49,9 +45,25 @@ func TestWith(t *testing.T) {
 	}
 }
 
+func TestEndpointsByAPIHaveTheSettingsOfTheFile(t *testing.T) {
+	file := parse(t, "pools: {p: {static: [http://a:1]}}\ncontrol_plane: {endpoints: {invocations_path: /v1/chat/completions, usage: inject, timeouts: {idle: 1s}, retry: {max_attempts: 2}}}\n", nil)
+	variants := []Variant{{Name: "v", Pool: "p", Weight: 1}}
+	whole, err := file.With(map[string][]Variant{"made": variants})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Endpoint{
+		InvocationsPath: "/v1/chat/completions", Usage: "inject", Timeouts: Timeouts{Idle: seconds(1)}, Retry: Retry{MaxAttempts: 2, Budget: 0.2},
+		Variants: variants, ByAPI: true,
+	}
+	if diff := cmp.Diff(want, whole.Endpoints["made"]); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 func TestControlPlaneMayBeTheOnlySourceOfEndpoints(t *testing.T) {
 	cfg := parse(t, "pools: {p: {static: [http://a:1]}}\ncontrol_plane: {state_file: state.json}\n", nil)
-	want := &ControlPlane{Listen: "127.0.0.1:8082", StateFile: "state.json", Region: "us-east-1", Account: "000000000000"}
+	want := &ControlPlane{Listen: "127.0.0.1:8082", StateFile: "state.json", Region: "us-east-1", Account: "000000000000", Endpoints: newWithDefaults[MadeEndpoints]()}
 	if diff := cmp.Diff(want, cfg.ControlPlane); diff != "" || len(cfg.Warnings) > 0 {
 		t.Errorf("warnings %v, control plane (-want +got):\n%s", cfg.Warnings, diff)
 	}

@@ -79,6 +79,20 @@ type ControlPlane struct {
 	Region string `yaml:"region" default:"us-east-1"`
 	// Account is the account id that stands in ARNs, 12 digits.
 	Account string `yaml:"account" default:"000000000000"`
+	// Endpoints are the settings of endpoints made by API for which the API has no words.
+	Endpoints MadeEndpoints `yaml:"endpoints"`
+}
+
+// MadeEndpoints are settings of every endpoint that is made by API, as those of one in `endpoints`.
+type MadeEndpoints struct {
+	// InvocationsPath is where the engines take what clients send to `/endpoints/NAME/invocations`.
+	InvocationsPath string `yaml:"invocations_path" default:"/invocations"`
+	// Usage `inject` makes streams report their tokens to Warmpath where clients do not ask for it.
+	Usage string `yaml:"usage" default:"pass" enum:"pass|inject"`
+	// Timeouts are the limits of how long an engine's answer may take.
+	Timeouts Timeouts `yaml:"timeouts"`
+	// Retry is how often a request whose answer has not begun is tried on another replica.
+	Retry Retry `yaml:"retry"`
 }
 
 // Auth is who may call. Every request on the data listener and on the control plane then needs the credentials of one of these keys;

@@ -192,6 +192,8 @@ func (r *report) controlPlane(c *ControlPlane) {
 	if c == nil {
 		return
 	}
+	r.invocationsPath(c.Endpoints.InvocationsPath, "control_plane.endpoints.invocations_path")
+	r.timeouts(c.Endpoints.Timeouts, "control_plane.endpoints.timeouts")
 	if c.StateFile == "" {
 		r.errorf("control_plane.state_file", "is empty; write the path of a file that Warmpath may make and replace")
 	}

@@ -28,11 +28,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// router stands for the router: pools with ready replicas, an endpoint of the file, and what was applied.
+// fakeRouter stands for the router: pools with ready replicas, an endpoint of the file, and what was applied.
 type fakeRouter struct {
 	mu      sync.Mutex
 	pools   map[string]int
-	applied map[string]config.Endpoint
+	applied map[string][]config.Variant
 	refuse  error
 }
 
@@ -49,7 +49,7 @@ func (r *fakeRouter) set(pool string, ready int) {
 	r.pools[pool] = ready
 }
 
-func (r *fakeRouter) apply(made map[string]config.Endpoint) error {
+func (r *fakeRouter) apply(made map[string][]config.Variant) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.refuse == nil {
@@ -58,11 +58,11 @@ func (r *fakeRouter) apply(made map[string]config.Endpoint) error {
 	return r.refuse
 }
 
-// served lists the variants of the applied endpoint as NAME POOL WEIGHT STRATEGY.
+// served lists the variants of the applied endpoint.
 func (r *fakeRouter) served(endpoint string) []config.Variant {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.applied[endpoint].Variants
+	return r.applied[endpoint]
 }
 
 // plane is a control plane over a fake router. Its clock stands still unless a test moves it.

@@ -135,18 +135,17 @@ func (d *deployment) totalWeight() (sum float64) {
 	return sum
 }
 
-// serving gives the endpoints as the router takes them. Those that do not serve, or not yet, hold their names.
-func (s *state) serving() map[string]config.Endpoint {
-	made := make(map[string]config.Endpoint, len(s.Endpoints))
+// serving gives the variants that each endpoint serves with. Those that do not serve, or not yet, have none and hold their names.
+func (s *state) serving() map[string][]config.Variant {
+	made := make(map[string][]config.Variant, len(s.Endpoints))
 	for _, e := range s.Endpoints {
-		c := config.NewEndpoint()
-		c.ByAPI = true
+		var variants []config.Variant
 		if e.Current != nil {
 			for _, v := range e.Current.Variants {
-				c.Variants = append(c.Variants, v.routed())
+				variants = append(variants, v.routed())
 			}
 		}
-		made[e.Name] = c
+		made[e.Name] = variants
 	}
 	return made
 }

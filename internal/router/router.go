@@ -9,7 +9,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -62,7 +61,7 @@ type Router struct {
 
 	mu         sync.Mutex // held by a reload from its beginning to its end
 	file       *config.Config
-	made       map[string]config.Endpoint // by API
+	made       map[string][]config.Variant // by API
 	recorders  recorders
 	strategies strategies
 
@@ -242,7 +241,15 @@ func (r *Router) setPools(cfg *config.Config, pools map[string]*pool) {
 
 // sameListeners says whether two configurations want the same of the listeners themselves.
 func sameListeners(a, b *config.Config) bool {
-	return a.Admin == b.Admin && sameData(a.Data, b.Data) && reflect.DeepEqual(a.ControlPlane, b.ControlPlane)
+	return a.Admin == b.Admin && sameData(a.Data, b.Data) && sameControlPlane(a.ControlPlane, b.ControlPlane)
+}
+
+// sameControlPlane compares all but the settings of the endpoints made there, which a reload changes.
+func sameControlPlane(a, b *config.ControlPlane) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Listen == b.Listen && a.StateFile == b.StateFile && a.Region == b.Region && a.Account == b.Account
 }
 
 func sameData(a, b config.Data) bool {
