@@ -38,6 +38,9 @@ func (r *report) auth(cfg *Config) {
 		r.keyEndpoints(k.Endpoints, cfg, join(at, "endpoints"))
 		r.accessKey(k, at, ids)
 	}
+	if cfg.ControlPlane != nil && !slices.ContainsFunc(a.AccessKeys, func(k AccessKey) bool { return k.ControlPlane }) {
+		r.warnf("control_plane", "nobody may use the control plane; give one of `auth.access_keys` `control_plane: true`, or remove it")
+	}
 }
 
 // owners holds which path a value has been seen at first.
