@@ -34,6 +34,11 @@ var laws = []law{
 		reason: "what a prompt is does not depend on who carries it",
 	},
 	{
+		of:     "internal/auth",
+		may:    []string{},
+		reason: "who calls does not depend on what is called, so that every listener can ask",
+	},
+	{
 		of:     "internal/discovery",
 		may:    []string{"internal/address", "internal/fleet", "internal/filewatch"},
 		reason: "a source is built from its own options and can be used without the configuration file",

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -121,9 +122,15 @@ func (a *Authenticator) Strip(r *http.Request) {
 		r.Header.Del(name)
 	}
 	if strings.Contains(r.URL.RawQuery, "X-Amz-") {
-		kept := slices.DeleteFunc(strings.Split(r.URL.RawQuery, "&"), func(p string) bool { return strings.HasPrefix(p, "X-Amz-") })
-		r.URL.RawQuery = strings.Join(kept, "&")
+		r.URL.RawQuery = strings.Join(slices.DeleteFunc(strings.Split(r.URL.RawQuery, "&"), signs), "&")
 	}
+}
+
+// signs says whether a parameter of a query is a part of its signature.
+func signs(parameter string) bool {
+	encoded, _, _ := strings.Cut(parameter, "=")
+	name, err := url.QueryUnescape(encoded)
+	return err == nil && strings.HasPrefix(name, "X-Amz-")
 }
 
 // authorization takes what an Authorization header can hold.
