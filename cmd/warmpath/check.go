@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/warmpath/warmpath/internal/config"
+	"github.com/warmpath/warmpath/internal/controlplane"
 )
 
 func newCheckCommand() *cobra.Command {
@@ -15,7 +16,8 @@ func newCheckCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "check",
 		Short:   "Validate a configuration file with the same code as serve",
-		Long:    "Check prints every error of a configuration file with its line and column, and exits with 2 if there is one.",
+		Long: `Check prints every error of a configuration file with its line and column, and exits with 2 if there is one. Where the file has a
+control plane, it also looks for what its state file holds and the file contradicts.`,
 		Example: "  warmpath check -c warmpath.yaml",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if file == "" {
@@ -23,6 +25,9 @@ func newCheckCommand() *cobra.Command {
 			}
 			cfg, err := config.Load(file, os.LookupEnv)
 			if err != nil {
+				return usageError{err}
+			}
+			if err := checkMade(cfg); err != nil {
 				return usageError{err}
 			}
 			for _, w := range cfg.Warnings {
@@ -34,4 +39,17 @@ func newCheckCommand() *cobra.Command {
 	}
 	c.Flags().StringVarP(&file, "config", "c", "", "configuration `file`")
 	return c
+}
+
+// checkMade holds a configuration to what was made by API before.
+func checkMade(cfg *config.Config) error {
+	if cfg.ControlPlane == nil {
+		return nil
+	}
+	made, err := controlplane.Stored(cfg.ControlPlane.StateFile)
+	if err != nil {
+		return err
+	}
+	_, err = cfg.With(made)
+	return err
 }

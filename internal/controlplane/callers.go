@@ -6,16 +6,18 @@ import (
 	"github.com/warmpath/warmpath/internal/auth"
 )
 
-// permit finds out who calls, now that the body is known, and whether it may use the control plane.
-func permit(claim *auth.Claim, body []byte, operation string) error {
+// permit finds out who calls, now that the body is known, and whether it may use the control plane. The name is "" where nobody is asked.
+func permit(claim *auth.Claim, body []byte, operation string) (name string, err error) {
 	caller, refusal := claim.Prove(body)
 	switch {
 	case refusal != nil:
-		return unknownCaller(refusal)
+		return "", unknownCaller(refusal)
+	case caller == nil:
+		return "", nil
 	case caller.MayControl():
-		return nil
+		return caller.Name, nil
 	}
-	return unknownCaller(auth.Denied("User: " + caller.Name + " is not authorized to perform: sagemaker:" + operation +
+	return caller.Name, unknownCaller(auth.Denied("User: " + caller.Name + " is not authorized to perform: sagemaker:" + operation +
 		" because its key has no control_plane: true in Warmpath's configuration"))
 }
 

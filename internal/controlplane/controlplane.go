@@ -54,16 +54,32 @@ type Server struct {
 	applied map[string][]config.Variant // what the router has
 }
 
-// Open reads the state file; without one there is nothing yet. It does not call Apply: the caller begins with Endpoints.
+// Open reads the state file; without one there is nothing yet, and a file that could not be made is an error. It does not call Apply:
+// the caller begins with Endpoints.
 func Open(o Options) (*Server, error) {
 	s := &Server{o: o, log: o.Log, store: store{o.StateFile}, changed: make(chan struct{}, 1)}
 	loaded, err := s.store.load()
 	if err != nil {
 		return nil, err
 	}
+	if err := s.store.save(loaded); err != nil {
+		if len(loaded.Configs)+len(loaded.Endpoints) == 0 {
+			return nil, err
+		}
+		s.log.Error("the control plane can change nothing; what was made by API before is served", "error", err.Error())
+	}
 	s.state.Store(loaded)
 	s.applied = loaded.serving()
 	return s, nil
+}
+
+// Stored reads what a state file holds, as Endpoints would give it. A file that is not there holds nothing.
+func Stored(path string) (map[string][]config.Variant, error) {
+	s, err := store{path}.load()
+	if err != nil {
+		return nil, err
+	}
+	return s.serving(), nil
 }
 
 // Endpoints gives the endpoints as Apply would get them.

@@ -3,12 +3,14 @@ package controlplane
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -285,6 +287,54 @@ func TestWhatIsNotSavedIsNotMade(t *testing.T) {
 	if got := p.status(t, "e"); got != "InService" {
 		t.Errorf("afterwards: %s, want InService", got)
 	}
+}
+
+func TestAStateFileThatCannotBeMadeIsNoticedAtOnce(t *testing.T) {
+	p := newPlane(t)
+	o := p.o
+	o.StateFile = filepath.Join(t.TempDir(), "none", "state.json")
+	if _, err := Open(o); err == nil || !strings.Contains(err.Error(), o.StateFile) {
+		t.Errorf("without the directory: got %v, want an error that names the file", err)
+	}
+	p.config(t, "c", okVariant)
+	p.endpoint(t, "e", "c")
+	if err := os.Mkdir(p.path+".next", 0o700); err != nil { // it cannot be replaced any more, and still be read
+		t.Fatal(err)
+	}
+	p.open(t)
+	if got := p.status(t, "e"); got != "InService" {
+		t.Errorf("got %s, want what was made before in service", got)
+	}
+}
+
+func TestManyCallersAtOnce(t *testing.T) {
+	p := newPlane(t)
+	p.config(t, "c", okVariant)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running, callers sync.WaitGroup
+	running.Go(func() { p.Run(ctx) })
+	for i := range 4 {
+		name := fmt.Sprintf("e%d", i)
+		callers.Go(func() {
+			for range 5 {
+				p.call(t, "CreateEndpoint", `{"EndpointName":"`+name+`","EndpointConfigName":"c"}`)
+				p.call(t, "ListEndpoints", `{"StatusEquals":"InService"}`)
+				p.call(t, "UpdateEndpoint", `{"EndpointName":"`+name+`","EndpointConfigName":"c"}`)
+				p.call(t, "DescribeEndpoint", `{"EndpointName":"e0"}`)
+				p.call(t, "DeleteEndpoint", `{"EndpointName":"`+name+`"}`)
+			}
+		})
+	}
+	callers.Wait()
+	cancel()
+	running.Wait()
+	if err := p.Server.state.Load().validate(); err != nil {
+		t.Error(err)
+	}
+	same(t, "what the router has", p.Endpoints(), p.router.applied)
+	before := p.everything(t)
+	p.open(t)
+	same(t, "after a restart", before, p.everything(t))
 }
 
 func TestBrokenOffRequest(t *testing.T) {

@@ -118,6 +118,7 @@ func drawCall(t *rapid.T) (operation, body string) {
 }
 
 func TestAnySequenceLeavesAValidStateThatARestartKeeps(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		p := newPlane(t)
 		for range rapid.IntRange(1, 12).Draw(r, "calls") {

@@ -50,6 +50,7 @@ func writeForever(path string) {
 }
 
 func TestKilledWriterLeavesAWholeState(t *testing.T) {
+	t.Parallel()
 	for round := range 12 {
 		path := filepath.Join(t.TempDir(), "state.json")
 		writer := exec.Command(os.Args[0])

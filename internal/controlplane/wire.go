@@ -93,7 +93,8 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	target := r.Header.Get("X-Amz-Target")
 	name, ours := strings.CutPrefix(target, targetPrefix)
-	if err := permit(claim, body, clip(name)); err != nil {
+	caller, err := permit(claim, body, clip(name))
+	if err != nil {
 		return nil, err
 	}
 	run := operations[name]
@@ -101,7 +102,11 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, &apiError{http.StatusBadRequest, "UnknownOperationException",
 			fmt.Sprintf("The control plane does not know the operation '%s'.", clip(target))}
 	}
-	return run(s, body)
+	answer, err := run(s, body)
+	if err == nil && !strings.HasPrefix(name, "Describe") && !strings.HasPrefix(name, "List") {
+		s.log.Info("control plane", "operation", name, "key", caller, "request", w.Header().Get("x-amzn-RequestId"))
+	}
+	return answer, err
 }
 
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
