@@ -67,18 +67,18 @@ func (t *Table) Resolve(model string, named bool) (*Endpoint, string, error) {
 	return nil, "", ErrModelRequired
 }
 
-// Named finds the endpoint that a request names itself, and the model name that its engine expects: of any model, unless the
-// endpoint is strict. Errors are ErrUnknownName and ErrUnknownModel.
-func (t *Table) Named(name, model string, named bool) (*Endpoint, string, error) {
+// Named finds the endpoint that a request names itself, and the model name that its engine expects: of any model, unless the endpoint
+// is strict, or of none, an empty one. Errors are ErrUnknownName and ErrUnknownModel.
+func (t *Table) Named(name, model string) (*Endpoint, string, error) {
 	i, ok := slices.BinarySearchFunc(t.endpoints, name, func(e *Endpoint, name string) int { return strings.Compare(e.Name, name) })
 	if !ok {
 		return nil, "", ErrUnknownName
 	}
 	e := t.endpoints[i]
 	switch r, known := t.byModel[model]; {
-	case named && known && r.endpoint == e:
+	case known && r.endpoint == e:
 		return e, r.model, nil
-	case named && e.Strict:
+	case model != "" && e.Strict:
 		return nil, "", ErrUnknownModel
 	}
 	return e, model, nil

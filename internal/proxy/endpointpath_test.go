@@ -52,6 +52,9 @@ func TestOpenAIErrorsBehindAnEndpoint(t *testing.T) {
 	}
 	g.endpoint.Strict, g.endpoint.Models = true, []string{"m"}
 	g.retable()
+	if resp, _ := g.post(t, openAIPath, `{"model":"","messages":[]}`); resp.StatusCode != 400 {
+		t.Errorf("an empty model is refused with %d, but it is none", resp.StatusCode)
+	}
 	nobody := newRig(t, routing.NameRandom)
 	for name, c := range map[string]struct {
 		g          *rig

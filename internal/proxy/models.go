@@ -38,7 +38,7 @@ func (x *exchange) listModels() *dialect.Error {
 	}
 	endpoints := x.Table.ByModel()
 	if name := x.route.Endpoint; name != "" {
-		e, _, err := x.Table.Named(name, "", false)
+		e, _, err := x.Table.Named(name, "")
 		if err != nil {
 			return dialect.EndpointNotFound(name)
 		}

@@ -180,11 +180,7 @@ func formModel(form *multipart.Reader) (string, bool) {
 
 // resolve finds the endpoint: by its name, where the path gives one, or by the model.
 func (p *plan) resolve(t *endpoint.Table, name, model string, named bool) *dialect.Error {
-	find := t.Resolve
-	if name != "" {
-		find = func(model string, named bool) (*endpoint.Endpoint, string, error) { return t.Named(name, model, named) }
-	}
-	e, engineModel, err := find(model, named)
+	e, engineModel, err := find(t, name, model, named)
 	switch {
 	case errors.Is(err, endpoint.ErrUnknownName):
 		return dialect.EndpointNotFound(name)
@@ -197,6 +193,13 @@ func (p *plan) resolve(t *endpoint.Table, name, model string, named bool) *diale
 	}
 	p.endpoint, p.model = e, engineModel
 	return nil
+}
+
+func find(t *endpoint.Table, name, model string, named bool) (*endpoint.Endpoint, string, error) {
+	if name != "" {
+		return t.Named(name, model)
+	}
+	return t.Resolve(model, named)
 }
 
 // choose takes the variant that an invocation asks for, or draws one by weight.
@@ -229,13 +232,22 @@ func (p *plan) link(w dialect.Window, parsed *prompt.Body, text []byte) {
 	p.chain = chains.Get().(*[]uint64)
 	switch {
 	case parsed.HasText():
-		p.query.Chain = parsed.Chain(*p.chain, p.model)
+		p.query.Chain = parsed.Chain(*p.chain, p.cachedAs())
 	case w == dialect.ByteWindow:
 		p.query.Chain = prompt.BytesChain(*p.chain, text)
 	}
 	if p.query.Chain.Blocks != nil {
 		*p.chain = p.query.Chain.Blocks
 	}
+}
+
+// cachedAs is the model by whose name the prompt's blocks are told from those of other models. SageMaker's clients name none: of an
+// endpoint with a single model it is that one, so that their prompts are found again when they come with its name.
+func (p *plan) cachedAs() string {
+	if p.model == "" && len(p.endpoint.Models) == 1 {
+		return p.endpoint.Models[0]
+	}
+	return p.model
 }
 
 // release gives the chain's memory back: no attempt reads it any more.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +23,7 @@ import (
 	aws "github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/warmpath/warmpath/internal/dialect"
 	"github.com/warmpath/warmpath/internal/endpoint"
 	"github.com/warmpath/warmpath/internal/routing"
 )
@@ -535,6 +537,36 @@ func TestInvocationsArePlacedByWhatTheyHold(t *testing.T) {
 		if got, want := explain(routing.NameKVAware, path, chat).Blocks, explain(routing.NameKVAware, "/v1/chat/completions", chat).Blocks; got != want || want == 0 {
 			t.Errorf("%s: %d blocks of a chat, want %d", path, got, want)
 		}
+	}
+}
+
+// TestTheSameBlocksByWhateverPath: what KV_AWARE learns of a prompt on one path holds for the others, named model or not.
+func TestTheSameBlocksByWhateverPath(t *testing.T) {
+	prompt := strings.Repeat("word ", 1000)
+	g := newRigAt(t, routing.NameKVAware, "http://127.0.0.1:1", "http://127.0.0.1:2")
+	g.endpoint.Models, g.endpoint.Aliases = []string{"m"}, map[string]string{"alias": "m"}
+	g.retable()
+	chain := func(path, model string) []uint64 {
+		body := `{` + model + `"messages":[{"role":"user","content":"` + prompt + `"}]}`
+		route, _ := dialect.Recognise(http.MethodPost, path)
+		r := httptest.NewRequest(http.MethodPost, path, nil)
+		made, err := g.proxy.planFor(g.settings, route, r, []byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer made.release()
+		return slices.Clone(made.query.Chain.Blocks)
+	}
+	want := chain("/v1/chat/completions", `"model":"m",`)
+	for _, path := range []string{"/v1/chat/completions", openAIPath, invokePath, streamPath, "/invocations"} {
+		for _, model := range []string{``, `"model":"m",`, `"model":"alias",`} {
+			if got := chain(path, model); len(got) < 10 || !slices.Equal(got, want) {
+				t.Errorf("%s with %q: other blocks", path, model)
+			}
+		}
+	}
+	if slices.Equal(chain(openAIPath, `"model":"adapter",`), want) {
+		t.Error("another model has the same blocks")
 	}
 }
 
