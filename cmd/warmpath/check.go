@@ -14,8 +14,8 @@ import (
 func newCheckCommand() *cobra.Command {
 	var file string
 	c := &cobra.Command{
-		Use:     "check",
-		Short:   "Validate a configuration file with the same code as serve",
+		Use:   "check",
+		Short: "Validate a configuration file with the same code as serve",
 		Long: `Check prints every error of a configuration file with its line and column, and exits with 2 if there is one. Where the file has a
 control plane, it also looks for what its state file holds and the file contradicts.`,
 		Example: "  warmpath check -c warmpath.yaml",
