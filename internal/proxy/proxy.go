@@ -107,7 +107,7 @@ func (x *exchange) serve() *dialect.Error {
 		return route.Refusal
 	case route.Models:
 		return x.listModels()
-	case upgrades(x.r):
+	case upgrades(x.r) && route.Invocation == dialect.NoInvocation: // an invocation cannot change protocols, and is served without
 		return x.passThrough()
 	}
 	if err := x.readBody(); err != nil {
