@@ -90,6 +90,7 @@ func New(cfg *config.Config, o Options) (*Router, error) {
 		Current: r.settings.Load, Metrics: r.metrics, Access: access, Log: r.log, Now: time.Now, Random: random,
 	})
 	r.metrics.Watch(r.Statuses)
+	r.metrics.WatchEndpoints(r.endpointNames)
 	r.admin = admin.New(admin.Options{
 		NotReady: r.notReady, Metrics: r.metrics.Handler(), Pools: r.Statuses, Drain: r.Drain,
 		Explain: r.explain,
@@ -271,6 +272,16 @@ func (r *Router) Statuses() map[string][]fleet.Status {
 		}
 	}
 	return all
+}
+
+// endpointNames lists the endpoints, those made by API included.
+func (r *Router) endpointNames() []string {
+	r.state.RLock()
+	defer r.state.RUnlock()
+	if r.config == nil { // it is being built
+		return nil
+	}
+	return slices.Collect(maps.Keys(r.config.Endpoints))
 }
 
 // Drain stops new requests to a replica, or lets them flow again, and reports whether there is such a replica.

@@ -53,5 +53,5 @@ func (m *Metrics) ScrapeFailed(pool, replica string) {
 	defer m.mu.Unlock()
 	pool, replica = valid(pool), valid(replica)
 	m.scrapeFailures.WithLabelValues(pool, replica).Inc()
-	m.roster.own(member{pool, replica}, "scrape", func() { m.scrapeFailures.DeleteLabelValues(pool, replica) })
+	m.roster.own(member{pool: pool, replica: replica}, "scrape", func() { m.scrapeFailures.DeleteLabelValues(pool, replica) })
 }

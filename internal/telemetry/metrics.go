@@ -3,8 +3,10 @@ package telemetry
 import (
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,7 +42,11 @@ type Metrics struct {
 	discoveryUp                       *prometheus.GaugeVec
 	lastReloadSuccess, lastReloadTime prometheus.Gauge
 
-	replicas *replicaCollector
+	replicas   *replicaCollector
+	endpoints  atomic.Pointer[func() []string]
+	byEndpoint []interface { // those that have the label
+		DeletePartialMatch(labels prometheus.Labels) int
+	}
 
 	mu     sync.RWMutex // guards what follows, and every counter that churn may delete
 	series map[seriesKey]*series
@@ -109,6 +115,9 @@ func (m *Metrics) declareEvents() {
 func (m *Metrics) counter(name, help string, labels ...string) *prometheus.CounterVec {
 	v := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
 	m.registry.MustRegister(v)
+	if slices.Contains(labels, "endpoint") {
+		m.byEndpoint = append(m.byEndpoint, v)
+	}
 	return v
 }
 
@@ -121,6 +130,7 @@ func (m *Metrics) gauge(name, help string, labels ...string) *prometheus.GaugeVe
 func (m *Metrics) histogram(name, help string, buckets []float64) *prometheus.HistogramVec {
 	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}, []string{"endpoint", "variant"})
 	m.registry.MustRegister(v)
+	m.byEndpoint = append(m.byEndpoint, v)
 	return v
 }
 
@@ -141,7 +151,7 @@ func (m *Metrics) Ejected(pool, replica, cause string) {
 	defer m.mu.Unlock()
 	pool, replica, cause = valid(pool), valid(replica), valid(cause)
 	m.ejections.WithLabelValues(pool, replica, cause).Inc()
-	m.roster.own(member{pool, replica}, cause, func() { m.ejections.DeleteLabelValues(pool, replica, cause) })
+	m.roster.own(member{pool: pool, replica: replica}, cause, func() { m.ejections.DeleteLabelValues(pool, replica, cause) })
 }
 
 // Reload records one attempt to load a new configuration.

@@ -338,6 +338,45 @@ func TestC059_ChurnWithoutScrapesIsBounded(t *testing.T) {
 	}
 }
 
+func TestC059_RemovedEndpointsLeaveNoSeries(t *testing.T) {
+	c := newChurn()
+	present := []string{"chat"}
+	c.WatchEndpoints(func() []string { return present })
+	c.pools["p"] = []fleet.Status{{Replica: "a:1", State: fleet.Ready}}
+	call := func(endpoint string) {
+		r := streamed()
+		r.Endpoint, r.Replica = endpoint, "a:1"
+		c.Observe(&r)
+		c.Retry(endpoint, "main", "dial")
+	}
+	call("chat")
+	before := scrape(t, c.Metrics, "warmpath_")
+	for i := range 300 {
+		made := fmt.Sprintf("made-%d", i)
+		present = []string{"chat", made}
+		call(made)
+		c.clock = c.clock.Add(time.Second)
+	}
+	present = []string{"chat"}
+	scrape(t, c.Metrics, "warmpath_")
+	c.clock = c.clock.Add(grace - 1)
+	const last = "warmpath_requests_total{code=200,decision=affinity,endpoint=made-299,replica=a:1,variant=main}"
+	if scrape(t, c.Metrics, "warmpath_requests_total")[last] != 1 {
+		t.Error("the last values of the last endpoint do not stay for its grace period")
+	}
+	c.clock = c.clock.Add(1)
+	if diff := cmp.Diff(before, scrape(t, c.Metrics, "warmpath_")); diff != "" {
+		t.Errorf("after the removed endpoints' grace period (-before +after):\n%s", diff)
+	}
+	if len(c.series) != 1 {
+		t.Errorf("memory left behind: %d series, want 1", len(c.series))
+	}
+	call("chat")
+	if got := scrape(t, c.Metrics, "warmpath_key_requests_total"); got["warmpath_key_requests_total{endpoint=chat,key=team-a,outcome=ok}"] != 2 {
+		t.Errorf("got %v, want the survivor to count on", got)
+	}
+}
+
 func TestLabelsThatAreNotUTF8(t *testing.T) {
 	m := NewMetrics("v\xff")
 	m.Watch(func() map[string][]fleet.Status {

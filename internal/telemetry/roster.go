@@ -1,12 +1,17 @@
 package telemetry
 
-import "time"
+import (
+	"maps"
+	"time"
 
-// grace is how long the series of a removed replica stay: long enough for two scrapes a minute apart to read the last values.
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// grace is how long the series of a removed replica or endpoint stay: long enough for two scrapes a minute apart to read the last values.
 const grace = 2 * time.Minute
 
-// member names a pool (replica empty) or one of its replicas. Requests know no pool: theirs is empty and stands for all.
-type member struct{ pool, replica string }
+// member names a pool (replica empty) or one of its replicas, or an endpoint. Requests know no pool: theirs is empty and stands for all.
+type member struct{ pool, replica, endpoint string }
 
 // roster knows which series belong to which member, so that they go when it goes (a dead replica's last values would stand
 // on dashboards for ever, and every new one would make the scrape longer). It is guarded by the lock of its Metrics.
@@ -57,7 +62,7 @@ func (r *roster) sweep(present map[member]struct{}) {
 	}
 }
 
-// sweep compares the series with the replicas there are. Without Watch it does nothing.
+// sweep compares the series with the replicas and endpoints there are. Without Watch it does nothing.
 func (m *Metrics) sweep() {
 	pools, watched := m.replicas.pools()
 	if !watched {
@@ -69,13 +74,36 @@ func (m *Metrics) sweep() {
 		present[member{pool: pool}] = struct{}{}
 		for _, s := range statuses {
 			replica := valid(s.Replica)
-			present[member{pool, replica}] = struct{}{}
+			present[member{pool: pool, replica: replica}] = struct{}{}
 			present[member{replica: replica}] = struct{}{}
+		}
+	}
+	if endpoints := m.endpoints.Load(); endpoints != nil {
+		for _, name := range (*endpoints)() {
+			present[member{endpoint: valid(name)}] = struct{}{}
 		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.roster.sweep(present)
+}
+
+// WatchEndpoints makes Metrics forget what it counted of endpoints that names has not named for two minutes: those that the control
+// plane makes and deletes are without bound. It must be called before the first request and has no effect without Watch; names has
+// to be as the function given there.
+func (m *Metrics) WatchEndpoints(names func() []string) { m.endpoints.Store(&names) }
+
+// ownEndpoint has everything that was counted of an endpoint go with it.
+func (m *Metrics) ownEndpoint(endpoint string) {
+	if m.endpoints.Load() == nil {
+		return
+	}
+	m.roster.own(member{endpoint: endpoint}, "requests", func() {
+		maps.DeleteFunc(m.series, func(key seriesKey, _ *series) bool { return valid(key.endpoint) == endpoint })
+		for _, v := range m.byEndpoint {
+			v.DeletePartialMatch(prometheus.Labels{"endpoint": endpoint})
+		}
+	})
 }
 
 func (m *Metrics) sweepIfDue() {

@@ -75,6 +75,7 @@ func (m *Metrics) newSeries(key seriesKey) *series {
 		m.cached.DeleteLabelValues(endpoint, variant, replica)
 		m.output.DeleteLabelValues(endpoint, variant, replica)
 	})
+	m.ownEndpoint(endpoint)
 	return s
 }
 
