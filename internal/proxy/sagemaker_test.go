@@ -484,6 +484,17 @@ func TestInvocationRunsOutOfTime(t *testing.T) {
 	})
 }
 
+// TestInvocationsDoNotUpgrade: a server may ignore the wish (RFC 9110 section 7.8).
+func TestInvocationsDoNotUpgrade(t *testing.T) {
+	engine := newReplica(t, nil)
+	g := newRig(t, routing.NameRandom, engine)
+	answer := exchangeRaw(t, g.URL, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\nContent-Length: 2\r\n\r\n{}", invokePath))
+	seen := engine.received()
+	if !strings.HasPrefix(answer, "HTTP/1.1 200") || len(seen) != 1 || seen[0].header.Get("Upgrade") != "" {
+		t.Errorf("got %q, the engine %v", answer, seen)
+	}
+}
+
 func TestTargetVariantOverridesTheWeights(t *testing.T) {
 	g := newRig(t, routing.NameRandom, newReplica(t, nil))
 	spare := *g.endpoint.Variants[0]
