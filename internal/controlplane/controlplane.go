@@ -127,8 +127,10 @@ func (s *Server) advanceOne(k string) {
 		s.log.Error("endpoint stays as it is", "endpoint", before.Name, "status", string(before.Status), "error", err.Error())
 	case after == nil:
 		s.log.Info("endpoint deleted", "endpoint", before.Name)
+	case after.FailureReason != "":
+		s.log.Warn("endpoint did not come into service", "endpoint", before.Name, "was", string(before.Status), "now", string(after.Status), "reason", after.FailureReason)
 	default:
-		s.log.Info("endpoint", "endpoint", before.Name, "was", string(before.Status), "now", string(after.Status), "reason", after.FailureReason)
+		s.log.Info("endpoint changed", "endpoint", before.Name, "was", string(before.Status), "now", string(after.Status))
 	}
 }
 

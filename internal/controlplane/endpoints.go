@@ -130,7 +130,7 @@ func (s *Server) updateEndpoint(in *updateEndpointInput) (endpointArn, error) {
 		if !in.RetainDeploymentConfig {
 			e.Policy = in.DeploymentConfig
 		}
-		e.Status, e.Modified, e.Next = updating, now, d
+		e.begin(d, now)
 		next.Endpoints[key(in.EndpointName)] = e
 		return nil
 	})
@@ -183,7 +183,7 @@ func (s *Server) updateEndpointWeightsAndCapacities(in *updateEndpointWeightsAnd
 		if d.totalWeight() == 0 {
 			return invalid("The weight of every production variant would be 0; give one a weight above 0, or delete the endpoint.")
 		}
-		e.Status, e.Modified, e.Next = updating, now, &d
+		e.begin(&d, now)
 		next.Endpoints[key(in.EndpointName)] = e
 		return nil
 	})

@@ -7,6 +7,11 @@ func (e endpoint) busy() bool {
 	return e.Status == creating || e.Status == updating || e.Status == deleting
 }
 
+// begin starts an update. Why an earlier one was given up is of no interest any more.
+func (e *endpoint) begin(next *deployment, now instant) {
+	e.Status, e.Modified, e.FailureReason, e.Next = updating, now, "", next
+}
+
 // advanced is the endpoint as it is now that pools have changed and time has passed: itself where it must still wait, nil where it is
 // no more.
 func (e endpoint) advanced(pool func(string) (ready int, exists bool), now instant) *endpoint {

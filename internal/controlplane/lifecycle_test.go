@@ -118,6 +118,9 @@ func TestUpdateServesTheOldUntilTheNewIsReady(t *testing.T) {
 	}
 
 	update()
+	if reason, there := p.describe(t, "e")["FailureReason"]; there {
+		t.Errorf("a new update is under way, and still: %v", reason)
+	}
 	p.router.set("cold", 1)
 	p.advance()
 	got = p.describe(t, "e")
@@ -172,6 +175,22 @@ func TestRetainedProperties(t *testing.T) {
 				t.Errorf("got %v, want weight %g and count %g", v, test.weight, test.count)
 			}
 		})
+	}
+}
+
+func TestEveryStrategyOfTheFileIsTakenByAPI(t *testing.T) {
+	p := newPlane(t)
+	for _, strategy := range config.Strategies() {
+		settings := ""
+		if strategy == "PREFIX_AWARE" {
+			settings = `,"PrefixAwareRoutingConfig":{"PrefixLength":1024,"ConcurrencyThreshold":1}`
+		}
+		name := strings.ReplaceAll(strategy, "_", "-")
+		p.config(t, name, okVariant+`,"RoutingConfig":{"RoutingStrategy":"`+strategy+`"`+settings+`}`)
+		p.endpoint(t, name, name)
+		if got := p.router.served(name)[0].Routing.Strategy; got != strategy {
+			t.Errorf("got %s, want %s", got, strategy)
+		}
 	}
 }
 

@@ -133,6 +133,8 @@ func TestAnySequenceLeavesAValidStateThatARestartKeeps(t *testing.T) {
 				p.now = p.now.Add(rapid.SampledFrom([]time.Duration{time.Second, startupTimeout}).Draw(r, "time"))
 			case 3:
 				p.router.set("cold", rapid.IntRange(0, 1).Draw(r, "ready"))
+			case 4:
+				p.open(t)
 			}
 		}
 		if err := p.Server.state.Load().validate(); err != nil {
