@@ -46,7 +46,7 @@ type Options struct {
 type Server struct {
 	o       Options
 	log     *slog.Logger
-	store   store
+	store   *store
 	changed chan struct{} // holds a value when an endpoint has begun a transition
 
 	state   atomic.Pointer[state]
@@ -57,7 +57,7 @@ type Server struct {
 // Open reads the state file; without one there is nothing yet, and a file that could not be made is an error. It does not call Apply:
 // the caller begins with Endpoints.
 func Open(o Options) (*Server, error) {
-	s := &Server{o: o, log: o.Log, store: store{o.StateFile}, changed: make(chan struct{}, 1)}
+	s := &Server{o: o, log: o.Log, store: &store{path: o.StateFile}, changed: make(chan struct{}, 1)}
 	loaded, err := s.store.load()
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func Open(o Options) (*Server, error) {
 
 // Stored reads what a state file holds, as Endpoints would give it. A file that is not there holds nothing.
 func Stored(path string) (map[string][]config.Variant, error) {
-	s, err := store{path}.load()
+	s, err := (&store{path: path}).load()
 	if err != nil {
 		return nil, err
 	}

@@ -14,11 +14,12 @@ import (
 // store is the state file. A reader sees the old state or the new one, whole, whenever the writer or the machine dies.
 type store struct {
 	path string
+	mine os.FileInfo // the file as this process knows it; nil = it has not looked yet
 }
 
 // load reads the state; a file that is not there is an empty one. A file that is damaged is an error, never an empty state: what it
 // held may be in service.
-func (f store) load() (*state, error) {
+func (f *store) load() (*state, error) {
 	data, err := os.ReadFile(f.path)
 	if errors.Is(err, os.ErrNotExist) {
 		return emptyState(), nil
@@ -34,11 +35,16 @@ func (f store) load() (*state, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control plane: state file %s cannot be used: %w; restore it from a backup, or move it away to begin with nothing", f.path, err)
 	}
-	return s, nil
+	f.mine, err = os.Stat(f.path)
+	return s, err
 }
 
-// save replaces the file. It is on the disk when save returns.
-func (f store) save(s *state) error {
+// save replaces the file. It is on the disk when save returns. A file that another process has replaced since is left alone: two
+// routers on one file would undo each other's changes without a word.
+func (f *store) save(s *state) error {
+	if f.mine != nil && !f.unchanged() {
+		return fmt.Errorf("control plane: state not saved: another process has replaced or removed %s; give each its own state_file, and restart this one", f.path)
+	}
 	data, err := json.Marshal(s, json.Deterministic(true), jsontext.WithIndent("  "))
 	if err != nil {
 		return fmt.Errorf("control plane: state: %w", err)
@@ -50,10 +56,19 @@ func (f store) save(s *state) error {
 	if err := os.Rename(next, f.path); err != nil {
 		return fmt.Errorf("control plane: state not saved: %w", err)
 	}
+	if f.mine, err = os.Stat(f.path); err != nil {
+		return fmt.Errorf("control plane: state perhaps not saved: %w", err)
+	}
 	if err := syncDir(filepath.Dir(f.path)); err != nil {
 		return fmt.Errorf("control plane: state perhaps not saved: %w", err)
 	}
 	return nil
+}
+
+// unchanged says whether the file is the one that this process knows. The number of a file that has gone can be another's, hence the time.
+func (f *store) unchanged() bool {
+	now, err := os.Stat(f.path)
+	return err == nil && os.SameFile(f.mine, now) && f.mine.ModTime().Equal(now.ModTime()) && f.mine.Size() == now.Size()
 }
 
 // writeFile writes a file and waits until the disk has it.

@@ -40,8 +40,8 @@ func generationOf(s *state) (n int) {
 
 // writeForever saves and says so, until it is killed.
 func writeForever(path string) {
-	for n := 1; ; n++ {
-		if err := (store{path}).save(generation(n)); err != nil {
+	for file, n := (&store{path: path}), 1; ; n++ {
+		if err := file.save(generation(n)); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
@@ -73,7 +73,7 @@ func TestKilledWriterLeavesAWholeState(t *testing.T) {
 			_, _ = fmt.Sscan(lines.Text(), &saved)
 		}
 		_ = writer.Wait()
-		found, err := store{path}.load()
+		found, err := (&store{path: path}).load()
 		if err != nil {
 			t.Fatalf("killed after %d: %v", saved, err)
 		}
@@ -89,10 +89,10 @@ func TestATemporaryFileThatWasLeftDoesNoHarm(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []int{0, 5} {
-		if err := (store{path}).save(generation(n)); err != nil {
+		if err := (&store{path: path}).save(generation(n)); err != nil {
 			t.Fatal(err)
 		}
-		s, err := store{path}.load()
+		s, err := (&store{path: path}).load()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func TestATemporaryFileThatWasLeftDoesNoHarm(t *testing.T) {
 func FuzzDamagedState(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "state.json")
 	p := prepared(f)
-	if err := (store{path}).save(p.Server.state.Load()); err != nil {
+	if err := (&store{path: path}).save(p.Server.state.Load()); err != nil {
 		f.Fatal(err)
 	}
 	whole, err := os.ReadFile(path)
@@ -126,7 +126,7 @@ func FuzzDamagedState(f *testing.F) {
 		if err := os.WriteFile(damaged, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s, err := store{damaged}.load()
+		s, err := (&store{path: damaged}).load()
 		if len(data) < len(whole)-1 && bytes.HasPrefix(whole, data) && err == nil {
 			t.Fatalf("%d of %d bytes were taken for a state", len(data), len(whole))
 		}
@@ -134,13 +134,34 @@ func FuzzDamagedState(f *testing.F) {
 			return
 		}
 		s.serving() // whatever is accepted can be served
-		if err := (store{damaged}).save(s); err != nil {
+		if err := (&store{path: damaged}).save(s); err != nil {
 			t.Fatal(err)
 		}
-		if again, err := (store{damaged}).load(); err != nil || cmp.Diff(s, again) != "" {
+		if again, err := (&store{path: damaged}).load(); err != nil || cmp.Diff(s, again) != "" {
 			t.Errorf("saved and loaded again: %v\n%s", err, cmp.Diff(s, again))
 		}
 	})
+}
+
+func TestTwoProcessesDoNotUndoEachOther(t *testing.T) {
+	p := newPlane(t)
+	p.config(t, "a", okVariant)
+	other := *p
+	other.open(t)
+	other.config(t, "b", okVariant)
+	if a := p.call(t, "DeleteEndpointConfig", `{"EndpointConfigName":"a"}`); a.body["__type"] != "InternalFailure" {
+		t.Errorf("a change on top of what another process has saved: got %v, want InternalFailure", a.body)
+	}
+	p.open(t)
+	for _, name := range []string{"a", "b"} {
+		p.must(t, "DescribeEndpointConfig", `{"EndpointConfigName":"`+name+`"}`)
+	}
+	if err := os.Remove(p.path); err != nil {
+		t.Fatal(err)
+	}
+	if a := p.call(t, "DeleteEndpointConfig", `{"EndpointConfigName":"a"}`); a.body["__type"] != "InternalFailure" {
+		t.Errorf("without the file: got %v, want InternalFailure", a.body)
+	}
 }
 
 func TestUnusableStateFiles(t *testing.T) {
@@ -158,7 +179,7 @@ func TestUnusableStateFiles(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := (store{path}).load(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+		if _, err := (&store{path: path}).load(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s\ngot  %v\nwant %s", text, err, want)
 		}
 	}
