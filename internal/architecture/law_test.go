@@ -59,6 +59,8 @@ var laws = []law{
 var importers = map[string][]string{
 	"internal/proxy":  {"internal/router", "cmd"},
 	"internal/router": {"cmd", "internal/demo"},
+
+	"internal/controlplane": {"internal/router", "cmd"},
 }
 
 // maxFileLines bounds a file that is not a test: more than this is more than one subject.

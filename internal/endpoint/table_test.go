@@ -33,3 +33,39 @@ func TestTable(t *testing.T) {
 		t.Error("a variant is not found by its name alone")
 	}
 }
+
+func TestModelsLeadPastEndpointsThatHaveOnlyAName(t *testing.T) {
+	file, made := &Endpoint{Name: "file"}, &Endpoint{Name: "made", NameOnly: true}
+	models := &Endpoint{Name: "models", Models: []string{"m"}}
+	tests := []struct {
+		name      string
+		endpoints []*Endpoint
+		model     string
+		want      *Endpoint
+		err       error
+	}{
+		{"a lone one beside it takes every model", []*Endpoint{made, file}, "x", file, nil},
+		{"and requests without", []*Endpoint{made, file}, "", file, nil},
+		{"alone it takes none", []*Endpoint{made}, "x", nil, ErrUnknownModel},
+		{"nor requests without", []*Endpoint{made}, "", nil, ErrModelRequired},
+		{"two that models lead to", []*Endpoint{made, file, models}, "x", nil, ErrUnknownModel},
+		{"one of them by its model", []*Endpoint{made, file, models}, "m", models, nil},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			table := NewTable(test.endpoints)
+			got, _, err := table.Resolve(test.model, test.model != "")
+			if got != test.want || !errors.Is(err, test.err) {
+				t.Errorf("got %v, %v, want %v, %v", got, err, test.want, test.err)
+			}
+			if e, _, err := table.Named("made", "any"); e != made || err != nil {
+				t.Errorf("by name: got %v, %v, want it", e, err)
+			}
+			for _, e := range table.ByModel() {
+				if e == made {
+					t.Error("it is listed among those that models lead to")
+				}
+			}
+		})
+	}
+}
