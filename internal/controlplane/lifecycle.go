@@ -24,9 +24,9 @@ func (e endpoint) advanced(pool func(string) (ready int, exists bool), now insta
 	waiting, reason := e.Next.waitsFor(pool)
 	switch {
 	case !waiting:
-		e.Status, e.Modified, e.FailureReason = inService, now, ""
-		e.Current, e.Next = e.Next, nil
-		e.Current.Reweighs = false
+		reached := *e.Next // the state before is still read
+		reached.Reweighs = false
+		e.Status, e.Modified, e.FailureReason, e.Current, e.Next = inService, now, "", &reached, nil
 	case now.Sub(e.Next.Started.Time) >= e.Next.timeout():
 		return e.givenUp(reason, now)
 	}

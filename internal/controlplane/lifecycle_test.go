@@ -141,6 +141,14 @@ func TestWeights(t *testing.T) {
 	if _, pending := got["PendingDeploymentSummary"]; pending || got["EndpointStatus"] != "Updating" {
 		t.Errorf("got %v, want Updating without a deployment", got)
 	}
+	if err := os.Mkdir(p.path+".next", 0o700); err != nil { // it cannot be saved yet
+		t.Fatal(err)
+	}
+	p.advance()
+	same(t, "while it cannot be saved", got, p.describe(t, "e"))
+	if err := os.Remove(p.path + ".next"); err != nil {
+		t.Fatal(err)
+	}
 	p.advance()
 	want["CurrentWeight"] = 0.0
 	got = p.describe(t, "e")
