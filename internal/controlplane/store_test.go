@@ -51,7 +51,7 @@ func writeForever(path string) {
 
 func TestKilledWriterLeavesAWholeState(t *testing.T) {
 	t.Parallel()
-	for round := range 12 {
+	for round := range 8 {
 		path := filepath.Join(t.TempDir(), "state.json")
 		writer := exec.Command(os.Args[0])
 		writer.Env = append(os.Environ(), writerVariable+"="+path)
@@ -63,7 +63,7 @@ func TestKilledWriterLeavesAWholeState(t *testing.T) {
 			t.Fatal(err)
 		}
 		saved, lines := 0, bufio.NewScanner(out)
-		for saved < 3*round && lines.Scan() {
+		for saved < 5*round && lines.Scan() {
 			if _, err := fmt.Sscan(lines.Text(), &saved); err != nil {
 				t.Fatalf("the writer says: %s", lines.Text())
 			}
