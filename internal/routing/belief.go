@@ -20,8 +20,8 @@ type belief struct {
 	open    int       // flights
 	blind   []*flight // whose first token nobody will see, in the order of dispatch
 	learned bool      // its capacity is what reports have taught, not what was first believed
-	cold    int       // answers in a row without a cached token where the replica should have had a prompt from a short while ago
-	proven  int       // its capacity before them, in blocks
+	proven  int       // the greatest depth by last use, in blocks, at which a prompt was found
+	cold    int       // answers in a row that missed most of a prompt from within that depth
 }
 
 // firstCapacity is the cache that a replica is believed to have until it says or shows, in tokens. It is high: believing in three
@@ -81,17 +81,24 @@ const (
 	coldToRestart = 3    // answers in a row
 )
 
-// missed takes the capacity towards the depth, in blocks by last use, at which a block was found missing; one that lay beyond it says
-// only that it is too large. Prompts of which nothing is left although few have been used since are a sign of another kind: the
-// engine may have been restarted.
-func (b *belief) missed(depth, prompt int, everything bool) {
-	now := b.holder.Capacity()
-	if everything && depth <= now/2 {
-		if b.cold == 0 {
-			b.proven = now
-		}
-		b.cold++
+// kept notes that blocks were still there at a depth, in blocks by last use.
+func (b *belief) kept(depth int) {
+	if b.cold > 0 {
+		b.proven = depth // what was missing from less deep was no sign of a restart
 	}
+	b.proven = max(b.proven, depth)
+	b.cold = 0
+}
+
+// missed takes the capacity towards the depth at which a block was found missing; one that lay beyond the capacity says only that it
+// is too large. A prompt most of which is gone where others of its depth have been found says nothing of the capacity: the engine may
+// have been restarted.
+func (b *belief) missed(depth, prompt int, most bool) {
+	if most && depth <= b.proven {
+		b.cold++
+		return
+	}
+	now := b.holder.Capacity()
 	next := float64(now) * (1 - capacityStep)
 	if depth < now {
 		next = float64(now) + capacityPace*float64(depth-now)
@@ -116,12 +123,9 @@ func (b *belief) settle(now time.Time) {
 	}
 }
 
-// restarted empties the cache. Misses that the restart explains have taught nothing of its capacity.
+// restarted empties the cache.
 func (b *belief) restarted() {
 	b.holder.Forget()
-	if b.cold > 0 {
-		b.holder.SetCapacity(max(b.proven, b.holder.Capacity()))
-	}
 	b.cold = 0
 }
 

@@ -143,17 +143,18 @@ func (f *flight) compare(cached float64) {
 	f.at.units = units(f.tokens-min(cached, f.tokens), cached)
 	tolerance := slack * max(f.s.ratio.tokensOf(prompt.BlockBytes), float64(f.on.replica.Signals().BlockTokens))
 	switch b := f.on; {
-	case f.hit-cached > max(tolerance, f.hit*partly) && !f.young:
-		b.missed(f.depth, len(f.chain.Blocks), cached == 0)
+	case f.depth == 0 || f.young: // nothing was predicted, or by a request that was only just being computed
+	case f.hit-cached > max(tolerance, f.hit*partly):
+		b.missed(f.depth, len(f.chain.Blocks), cached < f.hit/2)
 		if b.cold == coldToRestart {
 			b.restarted()
 			b.holder.Close(b.holder.Use(f.chain.Blocks, f.s.clock(f.began), f.s.fade))
 		}
-	case cached > tolerance:
-		b.cold = 0
-		if cached-f.hit > tolerance+answersKept*f.s.decode.output {
-			b.found()
-		}
+	case f.hit > tolerance:
+		b.kept(f.depth)
+	}
+	if cached-f.hit > tolerance+answersKept*f.s.decode.output {
+		f.on.found()
 	}
 }
 
