@@ -19,6 +19,7 @@ import (
 	"github.com/warmpath/warmpath/internal/dialect"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/routing"
 	"github.com/warmpath/warmpath/internal/telemetry"
 )
 
@@ -84,6 +85,7 @@ func New(cfg *config.Config, o Options) (*Router, error) {
 		Current: r.settings.Load, Metrics: r.metrics, Access: access, Log: r.log, Now: time.Now, Random: random,
 	})
 	r.metrics.Watch(r.Statuses)
+	r.metrics.WatchBeliefs(r.beliefs)
 	r.admin = admin.New(admin.Options{
 		NotReady: r.notReady, Metrics: r.metrics.Handler(), Pools: r.Statuses, Drain: r.Drain,
 		Explain: r.explain,
@@ -234,6 +236,23 @@ func (r *Router) Statuses() map[string][]fleet.Status {
 	for p := range r.gone {
 		if left := p.leftovers(); len(left) > 0 {
 			all[p.name] = append(all[p.name], left...)
+		}
+	}
+	return all
+}
+
+// beliefs is what the strategies in use have learned, of those that learn.
+func (r *Router) beliefs() []telemetry.Belief {
+	settings := r.settings.Load()
+	if settings == nil {
+		return nil
+	}
+	var all []telemetry.Belief
+	for _, e := range settings.Table.Endpoints() {
+		for _, v := range e.Variants {
+			if learner, ok := v.Strategy.(routing.Learner); ok {
+				all = append(all, telemetry.Belief{Endpoint: e.Name, Variant: v.Name, Learned: learner.Learned()})
+			}
 		}
 	}
 	return all
