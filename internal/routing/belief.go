@@ -37,12 +37,7 @@ func (s *kvAware) look(v *fleet.View, now time.Time) {
 		for _, r := range v.Eligible {
 			s.beliefs = append(s.beliefs, s.believe(r))
 		}
-		for r, b := range s.known {
-			if r.Removed() && b.open == 0 {
-				s.index.Remove(b.holder)
-				delete(s.known, r)
-			}
-		}
+		s.forgetRemoved()
 	}
 	for _, b := range s.beliefs {
 		if life := b.replica.Lost(); life != b.life {
@@ -50,6 +45,20 @@ func (s *kvAware) look(v *fleet.View, now time.Time) {
 			b.restarted()
 		}
 		b.settle(now)
+	}
+}
+
+// forgetRemoved drops what replicas held that have left the fleet, and the replicas themselves once their requests have ended.
+func (s *kvAware) forgetRemoved() {
+	for r, b := range s.known {
+		switch {
+		case !r.Removed():
+		case b.open > 0:
+			b.holder.Forget()
+		default:
+			s.index.Remove(b.holder)
+			delete(s.known, r)
+		}
 	}
 }
 

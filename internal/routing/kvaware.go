@@ -53,6 +53,7 @@ type kvAware struct {
 	known   map[*fleet.Replica]*belief
 
 	epoch   time.Time // when the clock of the index began
+	elapsed int64     // ms since then, at the latest decision
 	fade    float64   // ms in which a use count falls to 1/e: twice the mean age of the least recently used blocks
 	ratio   tokenRatio
 	latency latency
@@ -152,8 +153,7 @@ func (d *decision) cost(b *belief, r *fleet.Replica) Cost {
 // displaced is the share of the request's new blocks for which others must go, weighed by what those are worth: blocks that another
 // cache holds too are only a copy, which is worth making as far as it is used more often than what it displaces.
 func (d *decision) displaced(h *kvindex.Holder, blocks int) float64 {
-	fresh := float64(len(d.chain) - blocks)
-	over := float64(h.Len()) + fresh - float64(h.Capacity())
+	fresh, over := float64(len(d.chain)-blocks), d.overflow(h, blocks)
 	if fresh <= 0 || over <= 0 {
 		return 0
 	}
@@ -170,6 +170,20 @@ func (d *decision) displaced(h *kvindex.Holder, blocks int) float64 {
 	return full * ((1 - share) + share*min(1, copyMargin*tail/d.hotness))
 }
 
+// overflow is how many blocks must go for the request's, less than 0 while there is room. Among whole prompts, one that does not
+// take the place of another needs room for all of it, and another goes as a whole.
+func (d *decision) overflow(h *kvindex.Holder, blocks int) float64 {
+	need := len(d.chain) - blocks
+	if d.whole && 2*blocks < len(d.chain) {
+		need = len(d.chain)
+	}
+	over := h.Len() + need - h.Capacity()
+	if d.whole && over > 0 {
+		over = max(over, need)
+	}
+	return float64(over)
+}
+
 // reason says what decided for a replica that holds that many blocks of the prompt.
 func (d *decision) reason(blocks int) Reason {
 	switch {
@@ -181,10 +195,13 @@ func (d *decision) reason(blocks int) Reason {
 	return Overflow
 }
 
-// clock is a time in the milliseconds of the index. It begins at the first decision and may wrap around.
+// clock is a time in the milliseconds of the index. It begins at the first decision and may wrap around. It never runs back: of
+// requests that come at once, the one that reads the time first may get the fleet's lock last, and to the index the age of a block
+// used in its future would be 49 days.
 func (s *kvAware) clock(now time.Time) uint32 {
 	if s.epoch.IsZero() {
 		s.epoch = now
 	}
-	return uint32(now.Sub(s.epoch).Milliseconds())
+	s.elapsed = max(s.elapsed, now.Sub(s.epoch).Milliseconds())
+	return uint32(s.elapsed)
 }
