@@ -141,11 +141,12 @@ func blocksChain(dst []uint64, r *workload.Request) prompt.Chain {
 	c := prompt.Chain{Blocks: dst[:0], Bytes: r.PromptTokens * charactersPerToken}
 	each := r.BlockTokens * charactersPerToken
 	for i := range c.Bytes / prompt.BlockBytes {
-		at := i * prompt.BlockBytes
-		if at/each >= len(r.Blocks) {
+		end := (i + 1) * prompt.BlockBytes
+		last := (end - 1) / each // an id covers all before it
+		if last >= len(r.Blocks) {
 			break
 		}
-		c.Blocks = append(c.Blocks, routing.Score(r.Blocks[at/each], uint64(at%each)))
+		c.Blocks = append(c.Blocks, routing.Score(r.Blocks[last], uint64(end)))
 	}
 	return c
 }
