@@ -22,6 +22,9 @@ type belief struct {
 	learned bool      // its capacity is what reports have taught, not what was first believed
 	proven  int       // the greatest depth by last use, in blocks, at which a prompt was found
 	cold    int       // answers in a row that missed most of a prompt from within that depth
+
+	restarts int  // that were noticed
+	filled   bool // blocks have been displaced since the last of them
 }
 
 // firstCapacity is the cache that a replica is believed to have until it says or shows, in tokens. It is high: believing in three
@@ -135,7 +138,8 @@ func (b *belief) settle(now time.Time) {
 // restarted empties the cache.
 func (b *belief) restarted() {
 	b.holder.Forget()
-	b.cold = 0
+	b.cold, b.filled = 0, false
+	b.restarts++
 }
 
 // resize makes the believed capacity what the engine publishes, if it does, until reports teach otherwise: an engine's blocks also

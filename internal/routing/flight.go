@@ -19,6 +19,7 @@ type flight struct {
 	hit    float64 // of them, believed cached
 	depth  int     // of the last block believed hit, in blocks of the cache by last use; 0 = none
 	young  bool    // and it was put there by a request that was still in flight
+	life   int     // restarts that had been noticed
 
 	due      time.Time // when the first token should come, if nobody will see it
 	first    bool      // it has come, or never will
@@ -33,7 +34,7 @@ func (s *kvAware) Began(q *Query, c *Candidate) Flight {
 	defer s.mu.Unlock()
 	b := s.known[c.Replica]
 	f := &flight{
-		s: s, on: b, chain: q.Chain, began: q.Now, tokens: c.Cost.PromptTokens, hit: c.Cost.HitTokens,
+		s: s, on: b, chain: q.Chain, began: q.Now, tokens: c.Cost.PromptTokens, hit: c.Cost.HitTokens, life: b.restarts,
 		at: features{
 			units: units(c.Cost.PromptTokens-c.Cost.HitTokens, c.Cost.HitTokens), whole: units(c.Cost.PromptTokens, 0),
 			queued: c.Cost.QueuedUnits, inFlight: c.Cost.inFlight,
@@ -43,6 +44,7 @@ func (s *kvAware) Began(q *Query, c *Candidate) Flight {
 	if c.Cost.blocks > 0 {
 		f.depth, f.young = b.holder.Depth(q.Chain.Blocks, c.Cost.blocks)
 	}
+	b.filled = b.filled || b.holder.Len()+len(q.Chain.Blocks)-c.Cost.blocks > b.holder.Capacity()
 	now := s.clock(q.Now)
 	f.visit = b.holder.Use(q.Chain.Blocks, now, s.fade)
 	s.age(b.holder, now)
@@ -141,8 +143,12 @@ func (f *flight) teach(o Outcome, seen bool) {
 // compare corrects what the replica is believed to hold by the tokens that its engine found in its cache, in the estimate's unit.
 func (f *flight) compare(cached float64) {
 	f.at.units = units(f.tokens-min(cached, f.tokens), cached)
-	tolerance := slack * max(f.s.ratio.tokensOf(prompt.BlockBytes), float64(f.on.replica.Signals().BlockTokens))
-	switch b := f.on; {
+	b := f.on
+	if f.life != b.restarts {
+		return // what was predicted has been taken back
+	}
+	tolerance := slack * max(f.s.ratio.tokensOf(prompt.BlockBytes), float64(b.replica.Signals().BlockTokens))
+	switch {
 	case f.depth == 0 || f.young: // nothing was predicted, or by a request that was only just being computed
 	case f.hit-cached > max(tolerance, f.hit*partly):
 		b.missed(f.depth, len(f.chain.Blocks), cached < f.hit/2)
@@ -153,8 +159,8 @@ func (f *flight) compare(cached float64) {
 	case f.hit > tolerance:
 		b.kept(f.depth)
 	}
-	if cached-f.hit > tolerance+answersKept*f.s.decode.output {
-		f.on.found()
+	if b.filled && cached-f.hit > tolerance+answersKept*f.s.decode.output {
+		b.found()
 	}
 }
 
