@@ -29,9 +29,8 @@ type Options struct {
 	Published  int  // tokens that engines say their cache holds; 0 = the truth, less than 0 = they do not say
 	Unreported bool // answers do not tell how many tokens they had, or found cached
 	Unstreamed bool // answers come as a whole: nobody sees their first token
-	// Wordiness is how unlike texts are: a token of one prompt has up to so many times more, of another up to so many times fewer
-	// characters than usual, the same in prompts that begin alike. From 1 to 16; 0 = all are alike. Only routers that go by the
-	// whole prompt notice.
+	// Wordiness is how unlike texts are: a token of one passage has up to so many times more, of another up to so many times fewer
+	// characters than usual. From 1 to 16; 0 = all are alike. Only routers that go by the whole prompt notice.
 	Wordiness float64
 
 	// Concurrency makes the loop closed: that many requests are open at any time and the workload's times are ignored; 0 = the

@@ -9,18 +9,25 @@ import (
 
 const maxWordiness = 16.0
 
-// reword gives the chain of the same prompt in other words: as many tokens, of up to wordiness times more or fewer characters each.
-// How many is up to how the prompt begins, so that what prompts share stays shared.
+// passage is the mean length of text of one kind, in blocks: 4,096 tokens.
+const passage = 64
+
+// reword gives the chain of the same prompt in other words: as many tokens, of up to wordiness times more or fewer characters each,
+// another number in each passage. Where passages begin and what they are like is up to what has been said, so that what prompts
+// share stays shared.
 func reword(c prompt.Chain, wordiness float64) prompt.Chain {
-	if len(c.Blocks) == 0 {
-		return c
+	var reworded prompt.Chain
+	length, end := 1.0, 0.0 // of a token, in usual ones; of the prompt so far, in blocks
+	for i, block := range c.Blocks {
+		if draw := routing.Score(block, 0); i == 0 || draw%passage == 0 {
+			length = math.Pow(wordiness, 2*float64(draw>>11)/(1<<53)-1)
+		}
+		end += length
+		for len(reworded.Blocks) < int(end) {
+			reworded.Blocks = append(reworded.Blocks, routing.Score(block, uint64(len(reworded.Blocks))))
+		}
 	}
-	start := routing.Score(c.Blocks[min(1, len(c.Blocks)-1)], 0)
-	length := math.Pow(wordiness, 2*float64(start>>11)/(1<<53)-1) // of a token, in usual ones
-	reworded := prompt.Chain{Bytes: int(float64(c.Bytes) * length)}
-	for i := range int(float64(len(c.Blocks)) * length) {
-		from := min(int(float64(i)/length), len(c.Blocks)-1)
-		reworded.Blocks = append(reworded.Blocks, routing.Score(c.Blocks[from], uint64(i)))
-	}
+	rest := c.Bytes - len(c.Blocks)*prompt.BlockBytes
+	reworded.Bytes = int(end*prompt.BlockBytes) + int(float64(rest)*length)
 	return reworded
 }
