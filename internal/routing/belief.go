@@ -78,9 +78,12 @@ func (s *kvAware) believe(r *fleet.Replica) *belief {
 	return b
 }
 
+// mostBlocks is more than any cache holds: 64 G tokens or so.
+const mostBlocks = 1 << 30
+
 // blocks is a number of tokens in blocks of the index, at least one.
 func (s *kvAware) blocks(tokens float64) int {
-	return max(1, int(tokens*s.ratio.bytesPerToken()/prompt.BlockBytes))
+	return int(min(max(1, tokens*s.ratio.bytesPerToken()/prompt.BlockBytes), mostBlocks))
 }
 
 // Corrections of what a replica is believed to hold, by reports of cached tokens.
@@ -123,7 +126,7 @@ func (b *belief) missed(depth, prompt int, most bool) {
 // is found out by the next miss.
 func (b *belief) found() {
 	b.learned = true
-	b.holder.SetCapacity(int(float64(b.holder.Capacity())*(1+capacityPace)) + 1)
+	b.holder.SetCapacity(min(int(float64(b.holder.Capacity())*(1+capacityPace))+1, mostBlocks))
 }
 
 // settle lands the flights whose first token nobody sees, when it should have come.

@@ -93,6 +93,7 @@ func (f *flight) land(at time.Time) {
 
 // Ended gives back what the request held and learns from its answer.
 func (f *flight) Ended(o Outcome) {
+	o = o.plausible()
 	s, b := f.s, f.on
 	s.mu.Lock()
 	defer s.mu.Unlock()

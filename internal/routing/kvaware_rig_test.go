@@ -25,8 +25,10 @@ func newRig(t testing.TB, replicas int, o Options) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &rig{TB: t, f: newFleet(t, replicas), s: s.(*kvAware), now: time.Unix(1000, 0), rng: rand.New(rand.NewPCG(1, 2))}
+	return &rig{TB: t, f: newFleet(t, replicas), s: s.(*kvAware), now: time.Unix(1000, 0), rng: newRand(1)}
 }
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 2)) }
 
 // publish lets every engine say how large its cache is.
 func (r *rig) publish(tokens, block int64) {
