@@ -2,6 +2,7 @@ package routing
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/fleet"
@@ -131,11 +132,12 @@ func (b *belief) found() {
 
 // settle lands the flights whose first token nobody sees, when it should have come.
 func (b *belief) settle(now time.Time) {
-	for len(b.blind) > 0 && (b.blind[0].first || !now.Before(b.blind[0].due)) {
-		f := b.blind[0]
-		b.blind[0], b.blind = nil, b.blind[1:]
-		f.land(f.due)
+	n := 0
+	for n < len(b.blind) && (b.blind[n].first || !now.Before(b.blind[n].due)) {
+		b.blind[n].land(b.blind[n].due)
+		n++
 	}
+	b.blind = slices.Delete(b.blind, 0, n)
 }
 
 // restarted empties the cache.
