@@ -22,17 +22,17 @@ type learnedFigure struct {
 
 var learnedFigures = []learnedFigure{
 	newLearnedFigure("learned_ttft_base_seconds", "Learned: the time to first token of a prompt that is all cached, on an idle replica.",
-		func(l *routing.Learned) float64 { return l.Latency.Base / 1e3 }),
+		func(l *routing.Learned) float64 { return seconds(l.Latency.Base) }),
 	newLearnedFigure("learned_prefill_seconds_per_token", "Learned: what a token that is not cached adds to its own request's time to first token, at the beginning of a prompt.",
-		func(l *routing.Learned) float64 { return l.Latency.Prefill / 1e3 }),
+		func(l *routing.Learned) float64 { return seconds(l.Latency.Prefill) }),
 	newLearnedFigure("learned_queue_seconds_per_token", "Learned: what an uncached token of the requests in front, without a first token yet, adds to the time to first token.",
-		func(l *routing.Learned) float64 { return l.Latency.Queue / 1e3 }),
+		func(l *routing.Learned) float64 { return seconds(l.Latency.Queue) }),
 	newLearnedFigure("learned_in_flight_seconds_per_request", "Learned: what a request in flight on the replica adds to the time to first token: next to nothing on an engine that batches, service time over slots on one with few slots.",
-		func(l *routing.Learned) float64 { return l.Latency.Request / 1e3 }),
+		func(l *routing.Learned) float64 { return seconds(l.Latency.Request) }),
 	newLearnedFigure("learned_step_seconds_per_request", "Learned: what a request in flight adds to each step of generation.",
-		func(l *routing.Learned) float64 { return l.StepPerRequest / 1e3 }),
+		func(l *routing.Learned) float64 { return seconds(l.StepPerRequest) }),
 	newLearnedFigure("learned_step_seconds_per_token", "Learned: what a prompt token of the requests in flight adds to each step of generation.",
-		func(l *routing.Learned) float64 { return l.StepPerToken / 1e3 }),
+		func(l *routing.Learned) float64 { return seconds(l.StepPerToken) }),
 	newLearnedFigure("learned_output_tokens", "Learned: the mean length of an answer, in tokens.",
 		func(l *routing.Learned) float64 { return l.OutputTokens }),
 	newLearnedFigure("learned_bytes_per_token", "Learned: how many bytes of a prompt make one of the engine's tokens.",
@@ -49,6 +49,9 @@ var (
 	believedHeldDesc = prometheus.NewDesc(namespace+"_believed_cache_held_tokens",
 		"Prompt tokens that KV_AWARE believes to be in a replica's cache.", []string{"endpoint", "variant", "replica"}, nil)
 )
+
+// seconds are a base unit in Prometheus, milliseconds are not.
+func seconds(milliseconds float64) float64 { return milliseconds * 1e-3 }
 
 func newLearnedFigure(name, help string, read func(*routing.Learned) float64) learnedFigure {
 	return learnedFigure{desc: prometheus.NewDesc(namespace+"_"+name, help, []string{"endpoint", "variant"}, nil), read: read}
