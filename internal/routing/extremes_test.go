@@ -22,7 +22,7 @@ func TestModelsOutliveExtremes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			l, d := newLatency(), newDecoding()
-			for range 50_000 {
+			for range 20_000 {
 				l.observe(tt.x, tt.first)
 				d.observe(100, 99*tt.perStep, tt.x.inFlight, 1000)
 			}
@@ -36,7 +36,7 @@ func TestModelsOutliveExtremes(t *testing.T) {
 			}
 			r := newRand(1)
 			from, of := busy(0.5, 4), linear(25, 0.2, 0.15, 0.5, 0.1)
-			for range 20_000 { // so long it takes after fifty thousand of nothing but zero
+			for range 10_000 { // so long it takes after so many
 				x := from(r)
 				l.observe(x, of(x, r))
 				d.observe(100, 99*2*(priorStep+priorStepRequest*x.inFlight), x.inFlight, 0)

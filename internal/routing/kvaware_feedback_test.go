@@ -118,12 +118,12 @@ func TestKVAwareLearnsTheCapacity(t *testing.T) {
 					r := newRig(t, 2, Options{WholePrompts: whole})
 					r.publish(believed*blockTokens, 16)
 					e := newEngines(r, truth)
-					for range 1000 {
+					for range 700 {
 						e.request(chain(text(r.rng.Uint64N(60), 20), text(r.rng.Uint64(), 1)), open)
 					}
 					for _, each := range r.replicas() {
 						if got := e.capacity(each); got < truth*2/3 || got > truth*3/2 {
-							t.Errorf("%s: believed %d blocks after 1000 requests, want about %d", each.ID(), got, truth)
+							t.Errorf("%s: believed %d blocks after 700 requests, want about %d", each.ID(), got, truth)
 						}
 					}
 				})
@@ -143,7 +143,7 @@ func TestKVAwareChatsDoNotInflateTheCapacity(t *testing.T) {
 	for id := range turns {
 		turns[id] = text(uint64(id), 10)
 	}
-	for range 1500 {
+	for range 1000 {
 		id := r.rng.IntN(len(turns))
 		if len(turns[id]) > 60 {
 			turns[id] = text(r.rng.Uint64(), 10)
