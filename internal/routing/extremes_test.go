@@ -36,7 +36,7 @@ func TestModelsOutliveExtremes(t *testing.T) {
 			}
 			r := newRand(1)
 			from, of := busy(0.5, 4), linear(25, 0.2, 0.15, 0.5, 0.1)
-			for range 10_000 { // so long it takes after so many
+			for range 20_000 { // so long it takes after so many
 				x := from(r)
 				l.observe(x, of(x, r))
 				d.observe(100, 99*2*(priorStep+priorStepRequest*x.inFlight), x.inFlight, 0)
