@@ -21,8 +21,14 @@ type belief struct {
 	open    int       // flights
 	blind   []*flight // whose first token nobody will see, in the order of dispatch
 	learned bool      // its capacity is what reports have taught, not what was first believed
+	wanted  uint64    // the last block of a prefix that it has not got
+	forgone float64   // ms that a copy of it would have saved
 	proven  int       // the greatest depth by last use, in blocks, at which a prompt was found
-	cold    int       // answers in a row that missed most of a prompt from within that depth
+	used    float64   // blocks of all prompts sent to it
+	doubted bool      // prompts have been missed since one was last found
+	doubt   float64   // what had been sent when the first of them was
+	cold    int       // of them, those most of which was missing far within the proven depth
+	sure    int       // its capacity when a prompt was last found, in blocks
 
 	restarts int  // that were noticed
 	filled   bool // blocks have been displaced since the last of them
@@ -49,6 +55,7 @@ func (s *kvAware) look(v *fleet.View, now time.Time) {
 			b.restarted()
 		}
 		b.settle(now)
+		s.resize(b)
 	}
 }
 
@@ -97,30 +104,37 @@ const (
 	coldToRestart = 3    // answers in a row
 )
 
-// kept notes that blocks were still there at a depth, in blocks by last use.
-func (b *belief) kept(depth int) {
-	if b.cold > 0 {
-		b.proven = depth // what was missing from less deep was no sign of a restart
+// kept notes that what was believed of a flight's prompt was still there. While a restart is suspected, that counts only if nobody has
+// used the prompt since: otherwise a restarted engine would have it, too.
+func (b *belief) kept(f *flight) {
+	if b.doubted && float64(f.depth) <= f.used-b.doubt {
+		return
 	}
-	b.proven = max(b.proven, depth)
-	b.cold = 0
+	if b.cold > 0 {
+		b.proven = f.depth // what was missing from less deep was no sign of a restart
+	}
+	b.proven = max(b.proven, f.depth)
+	b.doubted, b.cold, b.sure = false, 0, b.holder.Capacity()
 }
 
 // missed takes the capacity towards the depth at which a block was found missing; one that lay beyond the capacity says only that it
-// is too large. A prompt most of which is gone where others of its depth have been found says nothing of the capacity: the engine may
-// have been restarted.
-func (b *belief) missed(depth, prompt int, most bool) {
-	if most && depth <= b.proven {
+// is too large. A prompt most of which is gone where others have been found far deeper says nothing of the capacity: the engine may
+// have been restarted. What an engine keeps varies with what it runs, so close to the edge prompts are found and missed by turns.
+func (b *belief) missed(f *flight, most bool) {
+	if !b.doubted {
+		b.doubted, b.doubt = true, f.used
+	}
+	if most && f.depth <= b.proven*3/4 {
 		b.cold++
 		return
 	}
 	now := b.holder.Capacity()
 	next := float64(now) * (1 - capacityStep)
-	if depth < now {
-		next = float64(now) + capacityPace*float64(depth-now)
+	if f.depth < now {
+		next = float64(now) + capacityPace*float64(f.depth-now)
 	}
 	b.learned = true
-	b.holder.SetCapacity(max(int(next), prompt, 1))
+	b.holder.SetCapacity(max(int(next), len(f.chain.Blocks), 1))
 }
 
 // found raises the capacity: the engine still held what was believed displaced. How much more it holds is not known, but too much
@@ -140,17 +154,35 @@ func (b *belief) settle(now time.Time) {
 	b.blind = slices.Delete(b.blind, 0, n)
 }
 
-// restarted empties the cache.
+// forgo adds to what a copy of a prefix would have saved, in milliseconds. Of several prefixes the one that would have saved most of
+// all is kept, if one would (Boyer and Moore's majority vote).
+func (b *belief) forgo(prefix uint64, ms float64) {
+	switch {
+	case ms <= 0:
+	case b.wanted == prefix:
+		b.forgone += ms
+	case b.forgone < ms:
+		b.wanted, b.forgone = prefix, ms-b.forgone
+	default:
+		b.forgone -= ms
+	}
+}
+
+// restarted empties the cache. What was missed since a prompt was last found has taught nothing of its capacity.
 func (b *belief) restarted() {
 	b.holder.Forget()
-	b.cold, b.filled = 0, false
+	b.holder.SetCapacity(max(b.sure, b.holder.Capacity()))
+	b.doubted, b.cold, b.filled = false, 0, false
 	b.restarts++
 }
 
 // resize makes the believed capacity what the engine publishes, if it does, until reports teach otherwise: an engine's blocks also
 // hold answers, and some engines keep more in the host's memory than they publish.
 func (s *kvAware) resize(b *belief) {
-	if published := b.replica.Signals().CacheTokens; published > 0 && !b.learned {
+	if b.learned {
+		return
+	}
+	if published := b.replica.Signals().CacheTokens; published > 0 {
 		b.setCapacity(s.blocks(float64(published)))
 	}
 }

@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/kvindex"
@@ -19,6 +20,7 @@ type flight struct {
 	hit    float64 // of them, believed cached
 	depth  int     // of the last block believed hit, in blocks of the cache by last use; 0 = none
 	young  bool    // and it was put there by a request that was still in flight
+	used   float64 // what had been sent to the replica before, in blocks
 	life   int     // restarts that had been noticed
 
 	due      time.Time // when the first token should come, if nobody will see it
@@ -34,13 +36,13 @@ func (s *kvAware) Began(q *Query, c *Candidate) Flight {
 	defer s.mu.Unlock()
 	b := s.known[c.Replica]
 	f := &flight{
-		s: s, on: b, chain: q.Chain, began: q.Now, tokens: c.Cost.PromptTokens, hit: c.Cost.HitTokens, life: b.restarts,
+		s: s, on: b, chain: q.Chain, began: q.Now, tokens: c.Cost.PromptTokens, hit: c.Cost.HitTokens, life: b.restarts, used: b.used,
 		at: features{
 			units: units(c.Cost.PromptTokens-c.Cost.HitTokens, c.Cost.HitTokens), whole: units(c.Cost.PromptTokens, 0),
 			queued: c.Cost.QueuedUnits, inFlight: c.Cost.inFlight,
 		},
 	}
-	s.resize(b)
+	s.regret(q, c)
 	if c.Cost.blocks > 0 {
 		f.depth, f.young = b.holder.Depth(q.Chain.Blocks, c.Cost.blocks)
 	}
@@ -50,6 +52,7 @@ func (s *kvAware) Began(q *Query, c *Candidate) Flight {
 	s.age(b.holder, now)
 	b.queued += f.at.units
 	b.context += f.tokens
+	b.used += float64(len(q.Chain.Blocks))
 	b.waiting++
 	b.open++
 	if !q.Streamed {
@@ -58,6 +61,23 @@ func (s *kvAware) Began(q *Query, c *Candidate) Flight {
 		b.blind = append(b.blind, f)
 	}
 	return f
+}
+
+// regret notes how much less the request would have cost on replicas that have not got its prefix, if they had.
+func (s *kvAware) regret(q *Query, c *Candidate) {
+	d := &s.latest
+	if d.longest == 0 {
+		return
+	}
+	for _, b := range s.beliefs {
+		switch {
+		case d.matches.Of(b.holder) >= d.longest || slices.Contains(q.Tried, b.replica):
+		case b.replica == c.Replica:
+			b.forgone = 0
+		default:
+			b.forgo(d.chain[d.longest-1], c.Cost.Total+c.Cost.Waived-d.with(b, d.longest).Total)
+		}
+	}
 }
 
 // age follows how long blocks stay unused before they are displaced, by the oldest block of a cache that is full.
@@ -152,13 +172,13 @@ func (f *flight) compare(cached float64) {
 	switch {
 	case f.depth == 0 || f.young: // nothing was predicted, or by a request that was only just being computed
 	case f.hit-cached > max(tolerance, f.hit*partly):
-		b.missed(f.depth, len(f.chain.Blocks), cached < f.hit/2)
+		b.missed(f, cached < f.hit/2)
 		if b.cold == coldToRestart {
 			b.restarted()
 			b.holder.Close(b.holder.Use(f.chain.Blocks, f.s.clock(f.began), f.s.fade))
 		}
 	case f.hit > tolerance:
-		b.kept(f.depth)
+		b.kept(f)
 	}
 	if b.filled && cached-f.hit > tolerance+answersKept*f.s.decode.output {
 		b.found()

@@ -19,6 +19,7 @@ const (
 	interference = 0.2 // share of a prefill that each request in flight on the replica is delayed by
 	displacement = 1.5 // cost of a displaced block, in its own prefills
 	copyMargin   = 4   // times that a prefix may be colder than what its copy displaces before the copy costs in full
+	rounding     = 1e-9 // share by which two sums of the same times may differ
 )
 
 // indexBudget bounds the memory of what one strategy believes, in bytes: eight million blocks, or half a billion prompt tokens.
@@ -35,6 +36,7 @@ type Cost struct {
 	Decode       float64 `json:"decode_ms"`    // slower generation in the batch there
 	Others       float64 `json:"others_ms"`    // added to the requests that are there
 	Eviction     float64 `json:"eviction_ms"`  // computing again what its blocks displace
+	Waived       float64 `json:"waived_ms"`    // of all that, for a copy of a prefix that has been missed there as much
 	Total        float64 `json:"total_ms"`
 
 	blocks   int     // believed hit
@@ -51,6 +53,7 @@ type kvAware struct {
 	view    *fleet.View
 	beliefs []*belief // by the place of their replica in view.Eligible
 	known   map[*fleet.Replica]*belief
+	latest  decision // what Rank has last gone by, for Began
 
 	epoch   time.Time // when the clock of the index began
 	elapsed int64     // ms since then, at the latest decision
@@ -80,12 +83,13 @@ func (s *kvAware) Rank(q *Query, v *fleet.View, out []Candidate) []Candidate {
 	s.look(v, q.Now)
 	s.index.Match(q.Chain.Blocks, &s.matches)
 	d := s.decide(q, v)
+	s.latest = d
 	from := len(out)
 	for i, r := range v.Eligible {
 		if slices.Contains(q.Tried, r) {
 			continue
 		}
-		c := Candidate{Replica: r, score: Score(d.key, r.Hash()), Cost: d.cost(s.beliefs[i], r)}
+		c := Candidate{Replica: r, score: Score(d.key, r.Hash()), Cost: d.cost(s.beliefs[i])}
 		c.load = int64(min(c.Cost.Total, 1e9) * 1e6)
 		if c.Cost.blocks == 0 {
 			c.load += withheld(q, v, r) << 10 // of ms in millionths, as many as requests fit
@@ -132,9 +136,24 @@ func (s *kvAware) decide(q *Query, v *fleet.View) decision {
 	return d
 }
 
-// cost works out what the request adds on a replica: to itself, to the others there, and to those whose blocks it displaces.
-func (d *decision) cost(b *belief, r *fleet.Replica) Cost {
+// cost is what the request adds on a replica. Where its prefix is missing, the price of a copy is waived once having none has cost
+// as much (the ski rental problem): later requests are served by the copy, too.
+func (d *decision) cost(b *belief) Cost {
 	blocks := d.matches.Of(b.holder)
+	c := d.with(b, blocks)
+	if blocks < d.longest && b.wanted == d.chain[d.longest-1] {
+		if price := c.Total - d.with(b, d.longest).Total; price > 0 && b.forgone >= price*(1-rounding) {
+			c.Waived = price
+			c.Total -= price
+		}
+	}
+	return c
+}
+
+// with works out what the request adds on a replica that holds that many blocks of it: to itself, to the others there, and to those
+// whose blocks it displaces.
+func (d *decision) with(b *belief, blocks int) Cost {
+	r := b.replica
 	hit := min(d.ratio.tokensOf(blocks*prompt.BlockBytes), max(0, d.tokens-1))
 	c := Cost{
 		PromptTokens: d.tokens, HitTokens: hit, QueuedUnits: b.queued, OpenContext: b.context,

@@ -37,6 +37,8 @@ type usage struct {
 type oracleReplica struct {
 	entries []oracleEntry // most recently used first
 	flights []*oracleFlight
+	wanted  uint64  // the prefix that it misses most
+	forgone float64 // ms
 }
 
 // An entry is one block, or one whole prompt.
@@ -113,28 +115,61 @@ func (o *oracle) tail(r *oracleReplica) usage {
 	return o.uses[e.chain[0]]
 }
 
-// costs are those of one request on every replica.
-func (o *oracle) costs(chain []uint64, now float64) []float64 {
+// costs are those of one request on every replica, and what of them is waived.
+func (o *oracle) costs(chain []uint64, now float64) (costs, waived []float64) {
 	o.land(now)
-	deepest, inFlight := 0, 0.0
+	longest := o.longest(chain)
 	for _, r := range o.replicas {
-		deepest = max(deepest, o.hit(r, chain))
-		inFlight += float64(len(r.flights)) / float64(len(o.replicas))
+		cost, waiver := o.cost(r, chain, o.hit(r, chain), now), 0.0
+		if o.hit(r, chain) < longest && r.wanted == chain[longest-1] {
+			if price := cost - o.cost(r, chain, longest, now); price > 0 && r.forgone >= price*(1-1e-9) {
+				waiver = price
+			}
+		}
+		costs, waived = append(costs, cost-waiver), append(waived, waiver)
 	}
-	costs := make([]float64, len(o.replicas))
-	for i, r := range o.replicas {
-		costs[i] = o.cost(r, chain, now) + o.eviction(r, chain, deepest, now)*(1+0.2*inFlight)
+	return costs, waived
+}
+
+// longest is how many leading blocks any replica holds.
+func (o *oracle) longest(chain []uint64) (blocks int) {
+	for _, r := range o.replicas {
+		blocks = max(blocks, o.hit(r, chain))
 	}
-	return costs
+	return blocks
+}
+
+// regret adds up, on every replica that has not got the longest prefix, what it would have saved there.
+func (o *oracle) regret(chosen *oracleReplica, chain []uint64, now float64) {
+	longest := o.longest(chain)
+	if longest == 0 {
+		return
+	}
+	paid := o.cost(chosen, chain, o.hit(chosen, chain), now)
+	for _, r := range o.replicas {
+		saving := paid - o.cost(r, chain, longest, now)
+		switch {
+		case o.hit(r, chain) == longest:
+		case r == chosen:
+			r.forgone = 0
+		case saving <= 0:
+		case r.wanted == chain[longest-1]:
+			r.forgone += saving
+		default:
+			if r.forgone -= saving; r.forgone < 0 {
+				r.wanted, r.forgone = chain[longest-1], -r.forgone
+			}
+		}
+	}
 }
 
 func tokens(blocks int) float64 { return float64(blocks*prompt.BlockBytes) / 4 }
 
 func work(n, behind float64) float64 { return n + 2e-5*n*behind + 1e-5*n*n }
 
-func (o *oracle) own(r *oracleReplica, chain []uint64) float64 {
+func (o *oracle) own(chain []uint64, hit int) float64 {
 	p := tokens(len(chain))
-	h := min(tokens(o.hit(r, chain)), max(0, p-1))
+	h := min(tokens(hit), max(0, p-1))
 	return o.prefill * work(p-h, h)
 }
 
@@ -148,19 +183,23 @@ func (o *oracle) wait(r *oracleReplica) (ms float64) {
 	return ms
 }
 
-// cost is everything but the eviction.
-func (o *oracle) cost(r *oracleReplica, chain []uint64, _ float64) float64 {
-	own := o.own(r, chain)
+// cost is that of a request on a replica, if it holds so many leading blocks.
+func (o *oracle) cost(r *oracleReplica, chain []uint64, hit int, now float64) float64 {
+	own := o.own(chain, hit)
 	ms := own + o.wait(r)
 	for _, f := range r.flights {
 		ms += o.output * (o.perRequest + o.perContext*f.tokens)                 // its part of a step, for us
 		ms += 0.2*own + o.output*(o.perRequest+o.perContext*tokens(len(chain))) // our prefill and part, for it
 	}
-	return ms
+	inFlight := 0.0
+	for _, other := range o.replicas {
+		inFlight += float64(len(other.flights)) / float64(len(o.replicas))
+	}
+	return ms + o.eviction(r, chain, hit, now)*(1+0.2*inFlight)
 }
 
-func (o *oracle) eviction(r *oracleReplica, chain []uint64, deepest int, now float64) float64 {
-	hit := o.hit(r, chain)
+func (o *oracle) eviction(r *oracleReplica, chain []uint64, hit int, now float64) float64 {
+	deepest := o.longest(chain)
 	fresh, room := len(chain)-hit, o.capacity-r.size()
 	if fresh == 0 {
 		return 0
@@ -181,7 +220,7 @@ func (o *oracle) eviction(r *oracleReplica, chain []uint64, deepest int, now flo
 		colder := min(1, 4*o.faded(o.tail(r), now)/max(1e-6, o.rate(chain[:deepest], now)))
 		displaced *= 1 - copies + copies*colder
 	}
-	return 1.5 * displaced * o.own(r, chain)
+	return 1.5 * displaced * o.own(chain, hit)
 }
 
 // land ends the prefill of what is due, in the order of dispatch.
@@ -204,7 +243,7 @@ func (o *oracle) dispatch(r *oracleReplica, chain []uint64, streamed bool, now f
 	h := min(tokens(o.hit(r, chain)), max(0, p-1))
 	f := &oracleFlight{on: r, chain: chain, units: work(p-h, h), tokens: p}
 	if !streamed {
-		f.due = now + o.base + o.own(r, chain) + o.wait(r)
+		f.due = now + o.base + o.own(chain, o.hit(r, chain)) + o.wait(r)
 	}
 	o.visits++
 	f.visit = o.visits
@@ -383,11 +422,11 @@ func (h *history) request(rt *rapid.T) {
 		base: l.Latency.Base, prefill: l.Latency.Prefill, queue: l.Latency.Queue, request: l.Latency.Request,
 		perRequest: l.StepPerRequest, perContext: l.StepPerToken, output: l.OutputTokens,
 	}
-	want := h.o.costs(c.Blocks, h.ms())
+	want, waived := h.o.costs(c.Blocks, h.ms())
 	for _, got := range h.rig.rank(c) {
 		i := slices.Index(h.rig.replicas(), got.Replica)
 		if math.Abs(got.Cost.Total-want[i]) > 1e-6*want[i]+1e-9 {
-			rt.Fatalf("replica %d costs %.9g ms: %+v; want %.9g", i, got.Cost.Total, got.Cost, want[i])
+			rt.Fatalf("replica %d costs %.9g ms: %+v; want %.9g, with %.9g waived", i, got.Cost.Total, got.Cost, want[i], waived[i])
 		}
 	}
 	x := h.rig.place(Query{Chain: c, Streamed: rapid.Bool().Draw(rt, "streamed")})
@@ -395,6 +434,7 @@ func (h *history) request(rt *rapid.T) {
 	if best := slices.Min(want); want[chosen] > best*(1+1e-6)+2e-6 { // a millionth of a millisecond makes no difference
 		rt.Fatalf("replica %d is chosen, which costs %g of %v", chosen, want[chosen], want)
 	}
+	h.o.regret(h.o.replicas[chosen], c.Blocks, h.ms())
 	f := h.o.dispatch(h.o.replicas[chosen], c.Blocks, x.query.Streamed, h.ms())
 	h.open = append(h.open, pairOfFlights{x, f})
 }

@@ -364,3 +364,44 @@ func TestKVAwareTimeNeverRunsBack(t *testing.T) {
 		t.Errorf("use counts fade in %.3g ms, want 30 s at most", r.s.fade)
 	}
 }
+
+// TestKVAwareCopiesWhatIsMissedAgainAndAgain: one replica has a prefix and is busy, the other is idle and has it not. A copy costs more
+// than one request would save; once several would have saved as much, it is made. Prefixes that are asked for in turn are left.
+func TestKVAwareCopiesWhatIsMissedAgainAndAgain(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		documents uint64
+		copied    bool
+	}{{"one prefix", 1, true}, {"many in turn", 10, false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, 2, Options{})
+			home, other := r.replicas()[0], r.replicas()[1]
+			for id := range tt.documents {
+				x := r.sendTo(home, document(id, 32))
+				r.pass(180 * time.Millisecond)
+				x.answer()
+			}
+			for range 3 {
+				r.sendTo(home, document(0, 32)) // and stays in flight
+			}
+			copied := 0
+			for i := range uint64(20) {
+				x := r.send(document(i%tt.documents, 32))
+				if i == 0 && x.Replica != home {
+					t.Fatalf("the first request is placed on %s, want its home", x.Replica.ID())
+				}
+				if x.Replica == other && copied == 0 {
+					copied = int(i) + 1
+				}
+				r.pass(time.Duration(12+x.Cost.Own) * time.Millisecond)
+				x.answer()
+			}
+			if (copied > 0) != tt.copied {
+				t.Errorf("the first copy is made with request %d of 20 (0: none)", copied)
+			}
+			if forgone := r.s.known[other].forgone; tt.copied && forgone > 500 {
+				t.Errorf("after the copy, %g ms are still missed", forgone)
+			}
+		})
+	}
+}
