@@ -16,9 +16,9 @@ const NameKVAware = "KV_AWARE"
 
 // The weights of the cost that are not learned, found by simulation.
 const (
-	interference = 0.2 // share of a prefill that each request in flight on the replica is delayed by
-	displacement = 1.5 // cost of a displaced block, in its own prefills
-	copyMargin   = 4   // times that a prefix may be colder than what its copy displaces before the copy costs in full
+	interference = 0.2  // share of a prefill that each request in flight on the replica is delayed by
+	displacement = 1.5  // cost of a displaced block, in its own prefills
+	copyMargin   = 4    // times that a prefix may be colder than what its copy displaces before the copy costs in full
 	rounding     = 1e-9 // share by which two sums of the same times may differ
 )
 

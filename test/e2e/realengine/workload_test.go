@@ -32,6 +32,8 @@ type workload struct {
 // documents describes questions about documents that many requests share. Each round asks about every document once, in
 // an order of its own: all are equally popular, and none is first met among the counted requests.
 type documents struct {
+	name     string
+	preamble int     // bytes before every document, the same for all
 	count    int     // of documents
 	length   int     // bytes of a document
 	own      int     // bytes of a question, each asked once
@@ -44,11 +46,12 @@ type documents struct {
 // workload draws documents, questions and arrival times from the seed.
 func (d documents) workload() workload {
 	random := rand.New(rand.NewPCG(d.fromSeed, 0))
+	preamble := prose(random, d.preamble)
 	texts := make([]string, d.count)
 	for i := range texts {
-		texts[i] = prose(random, d.length)
+		texts[i] = preamble + prose(random, d.length)
 	}
-	w := workload{name: "documents"}
+	w := workload{name: d.name}
 	at := time.Duration(0)
 	for round := range d.warmUp + d.counted {
 		for _, document := range random.Perm(d.count) {
