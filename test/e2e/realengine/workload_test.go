@@ -39,7 +39,7 @@ type documents struct {
 	own      int     // bytes of a question, each asked once
 	warmUp   int     // rounds that are not counted
 	counted  int     // rounds that are
-	perSec   float64 // mean of the Poisson arrivals
+	perSec   float64 // mean of the Poisson arrivals; 0 = all at once
 	fromSeed uint64
 }
 
@@ -55,7 +55,9 @@ func (d documents) workload() workload {
 	at := time.Duration(0)
 	for round := range d.warmUp + d.counted {
 		for _, document := range random.Perm(d.count) {
-			at += time.Duration(random.ExpFloat64() / d.perSec * float64(time.Second))
+			if wait := random.ExpFloat64(); d.perSec > 0 {
+				at += time.Duration(wait / d.perSec * float64(time.Second))
+			}
 			prompt := texts[document] + prose(random, d.own)
 			w.calls = append(w.calls, call{prompt: prompt, at: at, counted: round >= d.warmUp})
 		}
