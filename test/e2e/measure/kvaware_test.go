@@ -96,7 +96,7 @@ func contests() []contest {
 			rivals: []simulate.Strategy{outstanding}, targets: []target{boundNear(0.03), atMost(1, "TTFT P90", p90, outstandingName)},
 		},
 		{
-			name: "agents, magentic", workload: trace("agent_magagent_blk16.jsonl.gz", 16), fleet: engines(4, 1_000_000),
+			name: "agents, many roles", workload: trace("agent_magagent_blk16.jsonl.gz", 16), fleet: engines(4, 1_000_000),
 			rivals: []simulate.Strategy{outstanding}, targets: []target{boundNear(0.03), atMost(1, "TTFT P90", p90, outstandingName)},
 		},
 	}
