@@ -128,10 +128,16 @@ func (b *belief) missed(f *flight, most bool) {
 		b.cold++
 		return
 	}
-	now := b.holder.Capacity()
+	now, pace, missing := b.holder.Capacity(), capacityPace, f.depth
+	if f.s.whole {
+		missing -= len(f.chain.Blocks) / 2 // it did not fit as a whole, and by how much is not known
+	}
+	if !b.learned && b.replica.Signals().CacheTokens == 0 {
+		pace = 1 // what was believed so far was a guess
+	}
 	next := float64(now) * (1 - capacityStep)
-	if f.depth < now {
-		next = float64(now) + capacityPace*float64(f.depth-now)
+	if missing < now {
+		next = float64(now) + pace*float64(missing-now)
 	}
 	b.learned = true
 	b.holder.SetCapacity(max(int(next), len(f.chain.Blocks), 1))
