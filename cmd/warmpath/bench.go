@@ -24,6 +24,7 @@ type benchCommand struct {
 	workload       workloadFlags
 	targets        []string
 	replicas       []string
+	engine         string
 	strategies     []string
 	headers        []string
 	resets         []string
@@ -52,8 +53,8 @@ Failed and refused requests are figures: the exit code is 1 only if the run itse
 		Example: `  warmpath bench --target http://127.0.0.1:8080 --workload rag
   warmpath bench --target http://127.0.0.1:8080 --workload sagemaker:rate=8 --warmup 100 --ttft-objective 500ms --report bench.html
   warmpath bench --target random=http://10.0.0.1:8080 --target aware=http://10.0.0.2:8080 --trace chats.jsonl.gz --compare
-  warmpath bench --replica http://10.0.1.1:8000 --replica http://10.0.1.2:8000 --workload rag --compare \
-      --strategy RANDOM,PREFIX_AWARE:prefix_length=4096,concurrency_threshold=16
+  warmpath bench --replica http://10.0.1.1:8000 --replica http://10.0.1.2:8000 --engine vllm --workload rag --compare \
+      --strategy RANDOM,KV_AWARE
   warmpath bench --target https://api.example.com --workload unrelated --concurrency 8 --model m --header "Authorization: Bearer $KEY"`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			b.stdout, b.stderr = c.OutOrStdout(), c.ErrOrStderr()
@@ -69,6 +70,7 @@ func (b *benchCommand) register(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringArrayVar(&b.targets, "target", nil, "base `URL` that requests are sent to, or NAME=URL; repeat for more, played in turn")
 	flags.StringArrayVar(&b.replicas, "replica", nil, "base `URL` of an engine that a router within bench sends requests to; repeat for more")
+	flags.StringVar(&b.engine, "engine", "", "what the replicas run: vllm, sglang, tensorrtllm, llamacpp or generic (default)")
 	flags.StringArrayVar(&b.strategies, "strategy", nil,
 		"how to route to the replicas, `NAME[:option=value,...]`, several separated by commas or by repeating the flag; each is a run")
 	flags.StringVar(&b.model, "model", "", "`name` put into bodies that name no model")

@@ -19,6 +19,8 @@ func (b *benchCommand) readTargets() ([]target, error) {
 	switch {
 	case len(b.replicas) == 0 && len(b.strategies) > 0:
 		return nil, errors.New("--strategy says how engines are routed; name them with --replica URL")
+	case len(b.replicas) == 0 && b.engine != "":
+		return nil, errors.New("--engine says what replicas run; name them with --replica URL")
 	case len(b.replicas) == 0:
 		return parseTargets(b.targets)
 	case len(b.targets) > 0:
@@ -47,7 +49,7 @@ func (b *benchCommand) readTargets() ([]target, error) {
 // routing is the configuration of `warmpath serve` with one strategy in front of the replicas.
 func (b *benchCommand) routing(s *simulate.Strategy, data, admin string) (*config.Config, error) {
 	return config.FromFlags(config.Flags{
-		Listen: data, AdminListen: admin, Replicas: b.replicas,
+		Listen: data, AdminListen: admin, Replicas: b.replicas, Engine: b.engine,
 		Strategy: s.Name, PrefixLength: s.Options.PrefixLength, ConcurrencyThreshold: s.Options.ConcurrencyThreshold,
 	})
 }

@@ -138,6 +138,8 @@ func TestBenchUsage(t *testing.T) {
 		{"no target", nil, "no target; name --target URL"},
 		{"targets and replicas", []string{"--target", "http://127.0.0.1:1", "--replica", "http://127.0.0.1:2"}, "exclude each other"},
 		{"a strategy for a target", []string{"--target", "http://127.0.0.1:1", "--strategy", "RANDOM"}, "name them with --replica URL"},
+		{"an engine for a target", []string{"--target", "http://127.0.0.1:1", "--engine", "vllm"}, "name them with --replica URL"},
+		{"engine", []string{"--replica", "http://127.0.0.1:1", "--engine", "vlm"}, `--engine: "vlm" is not a known engine; did you mean "vllm"?`},
 		{"strategy", []string{"--replica", "http://127.0.0.1:1", "--strategy", "RANDON"}, "did you mean RANDOM?"},
 		{"option", []string{"--replica", "http://127.0.0.1:1", "--strategy", "PREFIX_AWARE:prefix_len=1"}, "did you mean prefix_length?"},
 		{"replica", []string{"--replica", "127.0.0.1:1"}, "--replica"},

@@ -26,7 +26,7 @@ func newDemoCommand() *cobra.Command {
 		Use:   "demo",
 		Short: "Show what routing by prefix gains, with emulated engines",
 		Long: `Demo starts four emulated engines and Warmpath in front of them, all on loopback, and plays one workload of document
-questions and conversations once for each strategy. It prints one table and serves with PREFIX_AWARE until it is interrupted.`,
+questions and conversations once for each strategy. It prints one table and serves with KV_AWARE until it is interrupted.`,
 		Example: `  warmpath demo
   warmpath demo --once
   warmpath demo --once --json | jq '.runs[].hit_rate'`,

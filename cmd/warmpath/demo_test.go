@@ -30,7 +30,7 @@ func TestDemoPrintsATable(t *testing.T) {
 	if err := c.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"curl -i http://127.0.0.1:", "hit rate", "RANDOM ", "LEAST_OUTSTANDING_REQUESTS ", "PREFIX_AWARE "} {
+	for _, want := range []string{"curl -i http://127.0.0.1:", "hit rate", "RANDOM ", "LEAST_OUTSTANDING_REQUESTS ", "PREFIX_AWARE ", "KV_AWARE "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
@@ -58,7 +58,7 @@ func TestDemoPrintsJSONAlone(t *testing.T) {
 			t.Errorf("%s: %+v", r.Strategy, r)
 		}
 	}
-	if diff := cmp.Diff([]string{"RANDOM", "LEAST_OUTSTANDING_REQUESTS", "PREFIX_AWARE"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"RANDOM", "LEAST_OUTSTANDING_REQUESTS", "PREFIX_AWARE", "KV_AWARE"}, got); diff != "" {
 		t.Errorf("strategies (-want +got):\n%s", diff)
 	}
 }

@@ -152,11 +152,11 @@ func (f *explainFlags) print(w io.Writer, e *proxy.Explanation) error {
 
 // printCosts shows the ranking of KV_AWARE with what each place would cost.
 func printCosts(t io.Writer, e *proxy.Explanation) {
-	fmt.Fprintf(t, "\nplace\treplica\treason\tin flight\thit tokens\tprefill ms\twait\tdecode\tothers\teviction\ttotal ms\n")
+	fmt.Fprintf(t, "\nplace\treplica\treason\tin flight\thit tokens\tprefill ms\twait\tdecode\tothers\teviction\twaived\ttotal ms\n")
 	for i, place := range e.Order {
 		c := place.Cost
-		fmt.Fprintf(t, "%d\t%s\t%s\t%d\t%.0f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\n",
-			i+1, place.Replica, place.Reason, place.InFlight, c.HitTokens, c.Own, c.Wait, c.Decode, c.Others, c.Eviction, c.Total)
+		fmt.Fprintf(t, "%d\t%s\t%s\t%d\t%.0f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\n",
+			i+1, place.Replica, place.Reason, place.InFlight, c.HitTokens, c.Own, c.Wait, c.Decode, c.Others, c.Eviction, c.Waived, c.Total)
 	}
 }
 

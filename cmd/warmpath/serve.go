@@ -33,7 +33,7 @@ func newServeCommand() *cobra.Command {
 SIGHUP, a change of the file, or POST /api/v1/reload on the admin listener reload the file without dropping a connection.
 SIGTERM drains: not ready at once, open requests finish.`,
 		Example: `  warmpath serve -c warmpath.yaml
-  warmpath serve --replica http://10.0.0.1:8000 --replica http://10.0.0.2:8000
+  warmpath serve --replica http://10.0.0.1:8000 --replica http://10.0.0.2:8000 --engine vllm
   warmpath serve --replica http://10.0.0.1:8000 --strategy PREFIX_AWARE --prefix-length 4096 --concurrency-threshold 16`,
 		RunE: func(c *cobra.Command, _ []string) error { return serve(c.Context(), c.ErrOrStderr(), f) },
 	}
@@ -42,6 +42,7 @@ SIGTERM drains: not ready at once, open requests finish.`,
 	flags.StringVar(&f.Listen, "listen", "", "`address` that clients call (default 127.0.0.1:8080)")
 	flags.StringVar(&f.AdminListen, "admin-listen", "", "`address` for metrics, health and explain (default 127.0.0.1:8081)")
 	flags.StringArrayVar(&f.Replicas, "replica", nil, "base `URL` of an engine server; repeat for each")
+	flags.StringVar(&f.Engine, "engine", "", "what the replicas run: vllm, sglang, tensorrtllm, llamacpp or generic (default)")
 	flags.StringVar(&f.Strategy, "strategy", "", "KV_AWARE (default), PREFIX_AWARE, LEAST_OUTSTANDING_REQUESTS or RANDOM")
 	flags.IntVar(&f.PrefixLength, "prefix-length", 0, "characters or bytes that PREFIX_AWARE hashes, 1024-65536")
 	flags.IntVar(&f.ConcurrencyThreshold, "concurrency-threshold", 0, "in-flight requests at which PREFIX_AWARE passes a replica over, 1-1024")

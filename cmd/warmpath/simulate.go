@@ -30,7 +30,7 @@ type simulateCommand struct {
 }
 
 // defaultStrategies are compared if nobody says which; PREFIX_AWARE has the settings of the demo.
-const defaultStrategies = "RANDOM,LEAST_OUTSTANDING_REQUESTS,PREFIX_AWARE:prefix_length=4096,concurrency_threshold=16"
+const defaultStrategies = "RANDOM,LEAST_OUTSTANDING_REQUESTS,PREFIX_AWARE:prefix_length=4096,concurrency_threshold=16,KV_AWARE"
 
 func newSimulateCommand() *cobra.Command {
 	s := simulateCommand{incidents: map[simulate.IncidentKind]*[]string{}}

@@ -39,7 +39,7 @@ func TestSimulatePrintsARunForEachStrategy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, label := range []string{"RANDOM", "LEAST_OUTSTANDING_REQUESTS", "PREFIX_AWARE 4096/16"} {
+	for _, label := range []string{"RANDOM", "LEAST_OUTSTANDING_REQUESTS", "PREFIX_AWARE 4096/16", "KV_AWARE"} {
 		if !strings.Contains(stdout, label) || !strings.Contains(string(html), label) {
 			t.Errorf("%s is missing in the table or the report:\n%s", label, stdout)
 		}

@@ -33,9 +33,9 @@ func newTuneCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tune (--trace FILE | --recording FILE | --workload NAME) --replicas N --cache-tokens N",
 		Short: "Find the settings of PREFIX_AWARE for your traffic",
-		Long: `Tune simulates a workload with PREFIX_AWARE at many settings, on as many cores as there are, and recommends the pair with the
-lowest P50 + P90 TTFT. It shows the cliffs beside it, what strategies without settings and an ideal cache would give, and the
-YAML to paste; and it says so when the traffic has little to gain.
+		Long: `Tune simulates a workload with PREFIX_AWARE at many settings, on as many cores as there are, and finds the pair with the
+lowest P50 + P90 TTFT. It shows the cliffs beside it, what KV_AWARE, the strategies that know of no cache and an ideal cache would
+give, and the YAML to paste; and it says so when KV_AWARE does as well without settings, or when the traffic has little to gain.
 
 Live traffic is recorded by ` + "`record`" + ` in an endpoint of the configuration: times, sizes and one-way hashes, never text.`,
 		Example: `  warmpath tune --recording chat-recording.jsonl --replicas 8 --cache-tokens 2000000

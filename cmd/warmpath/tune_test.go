@@ -39,7 +39,7 @@ func TestTunePrintsTheSameAsTableAndJSON(t *testing.T) {
 	if err != nil || !bytes.Contains(html, []byte("<svg")) {
 		t.Errorf("report: error %v, and no plot in it", err)
 	}
-	for _, want := range []string{got.Verdict, got.Recommendation.YAML, "ceiling: " + got.Ceiling.Name} {
+	for _, want := range []string{got.Verdict, got.Recommendation.YAML, "ceiling: " + got.Ceiling.Name, "bound: " + got.Infinite.Name} {
 		if want == "" || !strings.Contains(table, want) {
 			t.Errorf("the table lacks %q:\n%s", want, table)
 		}

@@ -11,6 +11,8 @@ type Flags struct {
 	Listen, AdminListen string
 	// Replicas are base URLs: --replica, which repeats.
 	Replicas []string
+	// Engine is --engine, what the replicas run.
+	Engine string
 	// Strategy is --strategy.
 	Strategy string
 	// PrefixLength is --prefix-length, in bytes or characters.
@@ -25,6 +27,7 @@ var flagNames = map[string]string{
 	"admin.listen":                         "--admin-listen",
 	"pools.default":                        "--replica",
 	"pools.default.static":                 "--replica",
+	"pools.default.engine":                 "--engine",
 	routingPath + ".strategy":              "--strategy",
 	routingPath + ".prefix_length":         "--prefix-length",
 	routingPath + ".concurrency_threshold": "--concurrency-threshold",
@@ -38,6 +41,7 @@ const routingPath = "endpoints.default.variants[0].routing"
 func FromFlags(f Flags) (*Config, error) {
 	pool := newWithDefaults[Pool]()
 	pool.Static = f.Replicas
+	pool.Engine = cmp.Or(f.Engine, pool.Engine)
 	variant := newWithDefaults[Variant]()
 	variant.Name, variant.Pool = "default", "default"
 	variant.Routing.Strategy = cmp.Or(f.Strategy, variant.Routing.Strategy)
@@ -65,6 +69,7 @@ func (c *Config) Override(f Flags) error {
 	var both Errors
 	for flag, given := range map[string]bool{
 		"--replica":               len(f.Replicas) > 0,
+		"--engine":                f.Engine != "",
 		"--strategy":              f.Strategy != "",
 		"--prefix-length":         f.PrefixLength != 0,
 		"--concurrency-threshold": f.ConcurrencyThreshold != 0,

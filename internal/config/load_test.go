@@ -188,7 +188,7 @@ func TestC097_InconsistentIntervalsAreRefused(t *testing.T) {
 
 func TestFromFlags(t *testing.T) {
 	got, err := FromFlags(Flags{
-		Listen: "127.0.0.1:9", Replicas: []string{"http://a:1", "http://b:1"},
+		Listen: "127.0.0.1:9", Replicas: []string{"http://a:1", "http://b:1"}, Engine: "vllm",
 		Strategy: "PREFIX_AWARE", PrefixLength: 4096, ConcurrencyThreshold: 16,
 	})
 	if err != nil {
@@ -196,7 +196,7 @@ func TestFromFlags(t *testing.T) {
 	}
 	want := parse(t, `
 data: {listen: "127.0.0.1:9"}
-pools: {default: {static: ["http://a:1", "http://b:1"]}}
+pools: {default: {engine: vllm, static: ["http://a:1", "http://b:1"]}}
 endpoints:
   default:
     variants:
@@ -216,6 +216,7 @@ func TestFromFlagsErrorsNameFlags(t *testing.T) {
 		{"nothing", Flags{}, "--replica: is missing; give the address of each engine, such as --replica http://127.0.0.1:8000"},
 		{"twice", Flags{Replicas: []string{"http://a:1", "http://a:1/"}}, "--replica[1]: is the same replica as --replica[0]; remove one"},
 		{"strategy", Flags{Replicas: []string{"http://a:1"}, Strategy: "random"}, `--strategy: "random" is not a known strategy; did you mean "RANDOM"?`},
+		{"engine", Flags{Replicas: []string{"http://a:1"}, Engine: "vlm"}, `--engine: "vlm" is not a known engine; did you mean "vllm"?`},
 		{"range", Flags{Replicas: []string{"http://a:1"}, Strategy: "PREFIX_AWARE", PrefixLength: 70000, ConcurrencyThreshold: 1},
 			"--prefix-length: Value '70000' at '--prefix-length' failed to satisfy constraint: Member must have value less than or equal to 65536"},
 		{"knob missing", Flags{Replicas: []string{"http://a:1"}, Strategy: "PREFIX_AWARE", PrefixLength: 1024},
@@ -240,7 +241,7 @@ func TestOverride(t *testing.T) {
 	if err := cfg.Override(Flags{Listen: ":0", AdminListen: "[::1]:9"}); err != nil || cfg.Data.Listen != ":0" || cfg.Admin.Listen != "[::1]:9" {
 		t.Errorf("addresses are %s and %s, %v", cfg.Data.Listen, cfg.Admin.Listen, err)
 	}
-	if err := cfg.Override(Flags{Strategy: "RANDOM", Replicas: []string{"http://a:1"}}); err == nil || strings.Count(err.Error(), "cannot be combined") != 2 {
+	if err := cfg.Override(Flags{Strategy: "RANDOM", Engine: "vllm", Replicas: []string{"http://a:1"}}); err == nil || strings.Count(err.Error(), "cannot be combined") != 3 {
 		t.Errorf("error is %v, want one for each flag", err)
 	}
 	if err := cfg.Override(Flags{Listen: "x"}); err == nil || !strings.HasPrefix(err.Error(), "--listen: ") {

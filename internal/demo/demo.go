@@ -89,14 +89,13 @@ const patience = 30 * time.Second
 // have been restarted since, such as a probe that found one down, would slow the next run's start.
 func (d *Demo) config(s Strategy) (*config.Config, error) {
 	cfg, err := config.FromFlags(config.Flags{
-		Listen: d.data.addr, AdminListen: d.admin.addr, Replicas: d.urls,
+		Listen: d.data.addr, AdminListen: d.admin.addr, Replicas: d.urls, Engine: "vllm",
 		Strategy: s.Name, PrefixLength: s.PrefixLength, ConcurrencyThreshold: s.ConcurrencyThreshold,
 	})
 	if err != nil {
 		return nil, err
 	}
 	pool := cfg.Pools["default"]
-	pool.Engine = "vllm"
 	pool.ConnectTimeout, pool.Health.Timeout = config.Duration(patience), config.Duration(patience)
 	d.pools++
 	name := fmt.Sprintf("demo-%d", d.pools)

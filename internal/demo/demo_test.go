@@ -209,6 +209,11 @@ func TestTable(t *testing.T) {
 			TTFT: bench.Quantiles{P50: 58.82, P90: 1225.7, P99: 3253.2}, RequestsPerSecond: 12.07, TimeScale: 9,
 			PerReplica: []bench.Replica{{Name: "a", Requests: 60}, {Name: "b", Requests: 40}},
 		},
+		{
+			Strategy: routing.NameKVAware, Requests: 100, HitRate: rate(0.78), OverflowShare: 0.021,
+			TTFT: bench.Quantiles{P50: 51.24, P90: 640.2, P99: 1210.7}, RequestsPerSecond: 12.11, TimeScale: 9,
+			PerReplica: []bench.Replica{{Name: "a", Requests: 51}, {Name: "b", Requests: 49}},
+		},
 	}}
 	tests := []struct {
 		name   string

@@ -46,13 +46,14 @@ func Default() Scenario {
 			{Name: routing.NameRandom},
 			{Name: routing.NameLeastOutstanding},
 			{Name: routing.NamePrefixAware, Knobs: bench.Knobs{PrefixLength: 4096, ConcurrencyThreshold: 16}},
+			{Name: routing.NameKVAware},
 		},
 		Seed: 1,
 		Documents: workload.RAG{
-			Shape: shape, Documents: 120, DocumentTokens: 4000, Questions: 6, QuestionTokens: 40,
+			Shape: shape, Documents: 120, DocumentTokens: 4000, Questions: 5, QuestionTokens: 40,
 		},
 		Chats: workload.MultiTurn{
-			Shape: shape, Conversations: 120, OpeningTokens: 3600, Turns: 6, QuestionTokens: 120,
+			Shape: shape, Conversations: 120, OpeningTokens: 3600, Turns: 5, QuestionTokens: 120,
 		},
 	}
 }

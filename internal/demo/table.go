@@ -30,10 +30,11 @@ func WriteTable(w io.Writer, r *bench.Report) {
 }
 
 func writeFoot(w io.Writer, r *bench.Report) {
-	random, aware := find(r, routing.NameRandom), find(r, routing.NamePrefixAware)
-	if random != nil && aware != nil && random.HitRate != nil && aware.HitRate != nil && *random.HitRate > 0 && random.TTFT.P50 > 0 {
-		fmt.Fprintf(w, "%s against %s: %.1f times the hit rate, P50 TTFT %+.0f %%; its busiest replica got %.2f times the mean.\n",
-			aware.Strategy, random.Strategy, *aware.HitRate / *random.HitRate, 100*(aware.TTFT.P50/random.TTFT.P50-1), aware.Imbalance())
+	random := find(r, routing.NameRandom)
+	for _, name := range []string{routing.NamePrefixAware, routing.NameKVAware} {
+		if aware := find(r, name); random != nil && aware != nil {
+			writeGain(w, random, aware)
+		}
 	}
 	for _, run := range r.Runs {
 		if run.Failed+run.Refused > 0 {
@@ -44,6 +45,16 @@ func writeFoot(w io.Writer, r *bench.Report) {
 		fmt.Fprintf(w, "Times are the emulated engines' own: they run %g times faster than the model they imitate, and what was measured is multiplied back.\n",
 			r.Runs[0].TimeScale)
 	}
+}
+
+// writeGain says what a strategy gains over another, if both have the figures for it.
+func writeGain(w io.Writer, from, to *bench.Run) {
+	if from.HitRate == nil || to.HitRate == nil || *from.HitRate == 0 || from.TTFT.P50 == 0 || from.TTFT.P90 == 0 {
+		return
+	}
+	change := func(from, to float64) float64 { return 100 * (to/from - 1) }
+	fmt.Fprintf(w, "%s against %s: %.1f times the hit rate, TTFT P50 %+.0f %%, P90 %+.0f %%; its busiest replica got %.2f times the mean.\n",
+		to.Strategy, from.Strategy, *to.HitRate / *from.HitRate, change(from.TTFT.P50, to.TTFT.P50), change(from.TTFT.P90, to.TTFT.P90), to.Imbalance())
 }
 
 func find(r *bench.Report, strategy string) *bench.Run {

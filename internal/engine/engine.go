@@ -28,18 +28,35 @@ type ApartCounter interface {
 	CachedApart() bool
 }
 
+// NullWriter is an engine that may write "usage": null into the chunks of streams that were not asked for usage.
+type NullWriter interface {
+	// NullUsage says that it does so.
+	NullUsage() bool
+}
+
 // WholePrompts says whether the engine of that name keeps whole prompts. It is false for an unknown name.
 func WholePrompts(name string) bool {
-	e, _ := Lookup(name)
-	k, ok := e.(PromptKeeper)
+	k, ok := lookup[PromptKeeper](name)
 	return ok && k.WholePrompts()
 }
 
 // CachedApart says whether the engine of that name counts cached tokens apart. It is false for an unknown name.
 func CachedApart(name string) bool {
-	e, _ := Lookup(name)
-	c, ok := e.(ApartCounter)
+	c, ok := lookup[ApartCounter](name)
 	return ok && c.CachedApart()
+}
+
+// NullUsage says whether the engine of that name writes "usage": null unasked. It is false for an unknown name.
+func NullUsage(name string) bool {
+	w, ok := lookup[NullWriter](name)
+	return ok && w.NullUsage()
+}
+
+// lookup finds what the engine of that name offers beyond an Engine.
+func lookup[T any](name string) (T, bool) {
+	e, _ := Lookup(name)
+	t, ok := e.(T)
+	return t, ok
 }
 
 // engines is the registry, in the order in which documentation and error messages name them.

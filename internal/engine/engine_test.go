@@ -66,6 +66,9 @@ func TestHowTheCacheCounts(t *testing.T) {
 		if got := CachedApart(name); got != want {
 			t.Errorf("CachedApart(%q) = %v, want %v", name, got, want)
 		}
+		if got, want := NullUsage(name), name == "sglang"; got != want {
+			t.Errorf("NullUsage(%q) = %v, want %v", name, got, want)
+		}
 	}
 }
 

@@ -13,6 +13,9 @@ func (sglang) Name() string        { return "sglang" }
 func (sglang) HealthPath() string  { return "/health" }
 func (sglang) MetricsPath() string { return "/metrics" } // there with --enable-metrics
 
+// NullUsage is true: some versions do.
+func (sglang) NullUsage() bool { return true }
+
 func (sglang) ReadSignals(text []byte) (fleet.Signals, error) { return sglangPage.read(text) }
 
 var sglangPage = layout{

@@ -53,7 +53,7 @@ func (t *tick) fade(use float32, last uint32) float64 {
 }
 
 // Len returns the number of blocks it is believed to hold. It is at most Capacity, but for the first uses after the capacity
-// was reduced by a great deal.
+// was reduced by a great deal. A cache of whole prompts keeps 256 of them at most.
 func (h *Holder) Len() int { return h.cache.len() }
 
 // Capacity returns the number of blocks it has room for.

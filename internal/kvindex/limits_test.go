@@ -230,3 +230,55 @@ func TestVisitNumbersWrap(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestWholePromptsAreFew(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	h := New(64<<20).Add(Whole, 1<<20)
+	first := fresh(r, 2)
+	for now := range uint32(maxPrompts + 20) {
+		h.Use(first, now, decay)
+		h.Use(fresh(r, 2), now, decay)
+	}
+	if got := h.Len(); got != 2*maxPrompts {
+		t.Errorf("holds %d blocks of prompts of two, want %d", got, 2*maxPrompts)
+	}
+	if depth, _ := h.Depth(first, 2); depth != 4 {
+		t.Errorf("the prompt used before the last lies at depth %d, want 4", depth)
+	}
+}
+
+// TestADayOfNewChainsMakesNothingLonger counts what look-ups walk along, after a first while and after very many chains.
+func TestADayOfNewChainsMakesNothingLonger(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	x := New(1 << 18)
+	x.nodes.seed = r.Uint64() | 1
+	var holders [4]*Holder
+	for i := range holders {
+		holders[i] = x.Add(Shared, 1<<20)
+	}
+	longest := func() (beside int) {
+		for n := range x.nodes.split {
+			walk := 0
+			for i := x.nodes.bucket(n).over; i != 0; i = x.nodes.at(i).next {
+				walk++
+			}
+			beside = max(beside, walk)
+		}
+		return beside
+	}
+	for now := range uint32(20_000) {
+		h := holders[r.IntN(len(holders))]
+		h.Close(h.Use(fresh(r, 20), now, decay))
+		if now%100 != 0 || now < 1000 {
+			continue
+		}
+		if n := longest(); n > 24 { // buckets that are yet to be split have 20 nodes, 29 at times
+			t.Fatalf("use %d: %d nodes of one bucket have no slot", now, n)
+		}
+		for i, h := range holders {
+			if n := len(h.cache.(*blocks).log.spans); n > 4096/20*4 {
+				t.Fatalf("use %d: holder %d tells %d visits apart, of which at most %d can have a block", now, i, n, 4096/20)
+			}
+		}
+	}
+}

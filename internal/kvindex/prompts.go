@@ -14,6 +14,10 @@ type prompt struct {
 	open  bool    // that visit has not ended
 }
 
+// maxPrompts bounds the prompts of one cache, because every look-up reads all of them. It is several times as many as an engine of
+// this kind keeps, which has a slot for each, and perhaps a few gigabytes of others.
+const maxPrompts = 256
+
 // promptBytes is what a prompt takes beside its chain; lists grow by doubling.
 const promptBytes = 2 * int(unsafe.Sizeof(prompt{}))
 
@@ -64,7 +68,7 @@ func (c *prompts) use(chain []uint64, number uint32, t tick) Visit {
 		old := c.take(i)
 		spare, p.use = old.chain, float32(t.fade(old.use, old.last)+1)
 	}
-	for c.size+len(chain) > c.holder.capacity {
+	for c.size+len(chain) > c.holder.capacity || len(c.list) >= maxPrompts {
 		spare = c.take(len(c.list) - 1).chain
 	}
 	p.chain = c.index.chainOf(len(chain), spare, t.now)

@@ -101,10 +101,12 @@ func (c *call) report() {
 	}
 	rec := &c.x.rec
 	o := routing.Outcome{At: c.x.Now(), Answered: c.answered, Streamed: c.x.plan.stream}
-	if c.answered && rec.HasUsage {
+	switch {
+	case !c.answered || c.x.plan.batch: // of several prompts, engines report the tokens of all, or of one
+	case rec.HasUsage:
 		o.PromptTokens, o.OutputTokens = int(rec.PromptTokens), int(rec.OutputTokens)
 		o.CachedTokens, o.CachedKnown = int(rec.CachedTokens), rec.CachedKnown
-	} else if c.answered {
+	default:
 		o.OutputTokens = int(rec.Chunks) // engines send about one token a chunk
 	}
 	c.flight.Ended(o)

@@ -128,6 +128,8 @@ func (x *exchange) acquire() (*fleet.Lease, routing.Flight) {
 	if len(x.tried) > 0 {
 		x.rec.Decision = string(routing.Retry)
 	}
-	x.rec.PredictedTokens = first[0].Cost.HitTokens
+	if c := first[0].Cost; c.PromptTokens > 0 {
+		x.rec.PredictedHit, x.rec.Predicted = c.HitTokens/c.PromptTokens, true
+	}
 	return lease, flight
 }

@@ -58,7 +58,7 @@ func (p *pool) update(c config.Pool) {
 	before, first := p.config, p.target == nil
 	p.config = c
 	target := &endpoint.Pool{
-		Name: p.name, Fleet: p.fleet, Outlier: p.outlier, CachedApart: engine.CachedApart(c.Engine), NullUsage: c.Engine == "sglang",
+		Name: p.name, Fleet: p.fleet, Outlier: p.outlier, CachedApart: engine.CachedApart(c.Engine), NullUsage: engine.NullUsage(c.Engine),
 		KeepOnDisconnect: !c.CancelOnDisconnect,
 	}
 	if key := c.APIKey.Reveal(); key != "" {

@@ -20,6 +20,7 @@ import (
 	"github.com/warmpath/warmpath/internal/dialect"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
+	"github.com/warmpath/warmpath/internal/routing"
 	"github.com/warmpath/warmpath/internal/telemetry"
 )
 
@@ -91,6 +92,7 @@ func New(cfg *config.Config, o Options) (*Router, error) {
 	})
 	r.metrics.Watch(r.Statuses)
 	r.metrics.WatchEndpoints(r.endpointNames)
+	r.metrics.WatchBeliefs(r.beliefs)
 	r.admin = admin.New(admin.Options{
 		NotReady: r.notReady, Metrics: r.metrics.Handler(), Pools: r.Statuses, Drain: r.Drain,
 		Explain: r.explain,
@@ -282,6 +284,23 @@ func (r *Router) endpointNames() []string {
 		return nil
 	}
 	return slices.Collect(maps.Keys(r.config.Endpoints))
+}
+
+// beliefs is what the strategies in use have learned, of those that learn.
+func (r *Router) beliefs() []telemetry.Belief {
+	settings := r.settings.Load()
+	if settings == nil {
+		return nil
+	}
+	var all []telemetry.Belief
+	for _, e := range settings.Table.Endpoints() {
+		for _, v := range e.Variants {
+			if learner, ok := v.Strategy.(routing.Learner); ok {
+				all = append(all, telemetry.Belief{Endpoint: e.Name, Variant: v.Name, Learned: learner.Learned()})
+			}
+		}
+	}
+	return all
 }
 
 // Drain stops new requests to a replica, or lets them flow again, and reports whether there is such a replica.

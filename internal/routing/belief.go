@@ -2,6 +2,7 @@ package routing
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/fleet"
@@ -20,8 +21,17 @@ type belief struct {
 	open    int       // flights
 	blind   []*flight // whose first token nobody will see, in the order of dispatch
 	learned bool      // its capacity is what reports have taught, not what was first believed
-	cold    int       // answers in a row without a cached token where the replica should have had a prompt from a short while ago
-	proven  int       // its capacity before them, in blocks
+	wanted  uint64    // the last block of a prefix that it has not got
+	forgone float64   // ms that a copy of it would have saved
+	proven  int       // the greatest depth by last use, in blocks, at which a prompt was found
+	used    float64   // blocks of all prompts sent to it
+	doubted bool      // prompts have been missed since one was last found
+	doubt   float64   // what had been sent when the first of them was
+	cold    int       // of them, those most of which was missing far within the proven depth
+	sure    int       // its capacity when a prompt was last found, in blocks
+
+	restarts int  // that were noticed
+	filled   bool // blocks have been displaced since the last of them
 }
 
 // firstCapacity is the cache that a replica is believed to have until it says or shows, in tokens. It is high: believing in three
@@ -37,12 +47,7 @@ func (s *kvAware) look(v *fleet.View, now time.Time) {
 		for _, r := range v.Eligible {
 			s.beliefs = append(s.beliefs, s.believe(r))
 		}
-		for r, b := range s.known {
-			if r.Removed() && b.open == 0 {
-				s.index.Remove(b.holder)
-				delete(s.known, r)
-			}
-		}
+		s.forgetRemoved()
 	}
 	for _, b := range s.beliefs {
 		if life := b.replica.Lost(); life != b.life {
@@ -50,6 +55,21 @@ func (s *kvAware) look(v *fleet.View, now time.Time) {
 			b.restarted()
 		}
 		b.settle(now)
+		s.resize(b)
+	}
+}
+
+// forgetRemoved drops what replicas held that have left the fleet, and the replicas themselves once their requests have ended.
+func (s *kvAware) forgetRemoved() {
+	for r, b := range s.known {
+		switch {
+		case !r.Removed():
+		case b.open > 0:
+			b.holder.Forget()
+		default:
+			s.index.Remove(b.holder)
+			delete(s.known, r)
+		}
 	}
 }
 
@@ -66,9 +86,12 @@ func (s *kvAware) believe(r *fleet.Replica) *belief {
 	return b
 }
 
+// mostBlocks is more than any cache holds: 64 G tokens or so.
+const mostBlocks = 1 << 30
+
 // blocks is a number of tokens in blocks of the index, at least one.
 func (s *kvAware) blocks(tokens float64) int {
-	return max(1, int(tokens*s.ratio.bytesPerToken()/prompt.BlockBytes))
+	return int(min(max(1, tokens*s.ratio.bytesPerToken()/prompt.BlockBytes), mostBlocks))
 }
 
 // Corrections of what a replica is believed to hold, by reports of cached tokens.
@@ -81,54 +104,91 @@ const (
 	coldToRestart = 3    // answers in a row
 )
 
-// missed takes the capacity towards the depth, in blocks by last use, at which a block was found missing; one that lay beyond it says
-// only that it is too large. Prompts of which nothing is left although few have been used since are a sign of another kind: the
-// engine may have been restarted.
-func (b *belief) missed(depth, prompt int, everything bool) {
-	now := b.holder.Capacity()
-	if everything && depth <= now/2 {
-		if b.cold == 0 {
-			b.proven = now
-		}
+// kept notes that what was believed of a flight's prompt was still there. While a restart is suspected, that counts only if nobody has
+// used the prompt since: otherwise a restarted engine would have it, too.
+func (b *belief) kept(f *flight) {
+	if b.doubted && float64(f.depth) <= f.used-b.doubt {
+		return
+	}
+	if b.cold > 0 {
+		b.proven = f.depth // what was missing from less deep was no sign of a restart
+	}
+	b.proven = max(b.proven, f.depth)
+	b.doubted, b.cold, b.sure = false, 0, b.holder.Capacity()
+}
+
+// missed takes the capacity towards the depth at which a block was found missing; one that lay beyond the capacity says only that it
+// is too large. A prompt most of which is gone where others have been found far deeper says nothing of the capacity: the engine may
+// have been restarted. What an engine keeps varies with what it runs, so close to the edge prompts are found and missed by turns.
+func (b *belief) missed(f *flight, most bool) {
+	if !b.doubted {
+		b.doubted, b.doubt = true, f.used
+	}
+	if most && f.depth <= b.proven*3/4 {
 		b.cold++
+		return
+	}
+	now, pace, missing := b.holder.Capacity(), capacityPace, f.depth
+	if f.s.whole {
+		missing -= len(f.chain.Blocks) / 2 // it did not fit as a whole, and by how much is not known
+	}
+	if !b.learned && b.replica.Signals().CacheTokens == 0 {
+		pace = 1 // what was believed so far was a guess
 	}
 	next := float64(now) * (1 - capacityStep)
-	if depth < now {
-		next = float64(now) + capacityPace*float64(depth-now)
+	if missing < now {
+		next = float64(now) + pace*float64(missing-now)
 	}
 	b.learned = true
-	b.holder.SetCapacity(max(int(next), prompt, 1))
+	b.holder.SetCapacity(max(int(next), len(f.chain.Blocks), 1))
 }
 
 // found raises the capacity: the engine still held what was believed displaced. How much more it holds is not known, but too much
 // is found out by the next miss.
 func (b *belief) found() {
 	b.learned = true
-	b.holder.SetCapacity(int(float64(b.holder.Capacity())*(1+capacityPace)) + 1)
+	b.holder.SetCapacity(min(int(float64(b.holder.Capacity())*(1+capacityPace))+1, mostBlocks))
 }
 
 // settle lands the flights whose first token nobody sees, when it should have come.
 func (b *belief) settle(now time.Time) {
-	for len(b.blind) > 0 && (b.blind[0].first || !now.Before(b.blind[0].due)) {
-		f := b.blind[0]
-		b.blind[0], b.blind = nil, b.blind[1:]
-		f.land(f.due)
+	n := 0
+	for n < len(b.blind) && (b.blind[n].first || !now.Before(b.blind[n].due)) {
+		b.blind[n].land(b.blind[n].due)
+		n++
+	}
+	b.blind = slices.Delete(b.blind, 0, n)
+}
+
+// forgo adds to what a copy of a prefix would have saved, in milliseconds. Of several prefixes the one that would have saved most of
+// all is kept, if one would (Boyer and Moore's majority vote).
+func (b *belief) forgo(prefix uint64, ms float64) {
+	switch {
+	case ms <= 0:
+	case b.wanted == prefix:
+		b.forgone += ms
+	case b.forgone < ms:
+		b.wanted, b.forgone = prefix, ms-b.forgone
+	default:
+		b.forgone -= ms
 	}
 }
 
-// restarted empties the cache. Misses that the restart explains have taught nothing of its capacity.
+// restarted empties the cache. What was missed since a prompt was last found has taught nothing of its capacity.
 func (b *belief) restarted() {
 	b.holder.Forget()
-	if b.cold > 0 {
-		b.holder.SetCapacity(max(b.proven, b.holder.Capacity()))
-	}
-	b.cold = 0
+	b.holder.SetCapacity(max(b.sure, b.holder.Capacity()))
+	b.doubted, b.cold, b.filled = false, 0, false
+	b.restarts++
 }
 
 // resize makes the believed capacity what the engine publishes, if it does, until reports teach otherwise: an engine's blocks also
 // hold answers, and some engines keep more in the host's memory than they publish.
 func (s *kvAware) resize(b *belief) {
-	if published := b.replica.Signals().CacheTokens; published > 0 && !b.learned {
+	if b.learned {
+		return
+	}
+	if published := b.replica.Signals().CacheTokens; published > 0 {
 		b.setCapacity(s.blocks(float64(published)))
 	}
 }

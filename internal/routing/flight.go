@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"slices"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/kvindex"
@@ -19,6 +20,8 @@ type flight struct {
 	hit    float64 // of them, believed cached
 	depth  int     // of the last block believed hit, in blocks of the cache by last use; 0 = none
 	young  bool    // and it was put there by a request that was still in flight
+	used   float64 // what had been sent to the replica before, in blocks
+	life   int     // restarts that had been noticed
 
 	due      time.Time // when the first token should come, if nobody will see it
 	first    bool      // it has come, or never will
@@ -33,21 +36,23 @@ func (s *kvAware) Began(q *Query, c *Candidate) Flight {
 	defer s.mu.Unlock()
 	b := s.known[c.Replica]
 	f := &flight{
-		s: s, on: b, chain: q.Chain, began: q.Now, tokens: c.Cost.PromptTokens, hit: c.Cost.HitTokens,
+		s: s, on: b, chain: q.Chain, began: q.Now, tokens: c.Cost.PromptTokens, hit: c.Cost.HitTokens, life: b.restarts, used: b.used,
 		at: features{
 			units: units(c.Cost.PromptTokens-c.Cost.HitTokens, c.Cost.HitTokens), whole: units(c.Cost.PromptTokens, 0),
 			queued: c.Cost.QueuedUnits, inFlight: c.Cost.inFlight,
 		},
 	}
-	s.resize(b)
+	s.regret(q, c)
 	if c.Cost.blocks > 0 {
 		f.depth, f.young = b.holder.Depth(q.Chain.Blocks, c.Cost.blocks)
 	}
+	b.filled = b.filled || b.holder.Len()+len(q.Chain.Blocks)-c.Cost.blocks > b.holder.Capacity()
 	now := s.clock(q.Now)
 	f.visit = b.holder.Use(q.Chain.Blocks, now, s.fade)
 	s.age(b.holder, now)
 	b.queued += f.at.units
 	b.context += f.tokens
+	b.used += float64(len(q.Chain.Blocks))
 	b.waiting++
 	b.open++
 	if !q.Streamed {
@@ -56,6 +61,23 @@ func (s *kvAware) Began(q *Query, c *Candidate) Flight {
 		b.blind = append(b.blind, f)
 	}
 	return f
+}
+
+// regret notes how much less the request would have cost on replicas that have not got its prefix, if they had.
+func (s *kvAware) regret(q *Query, c *Candidate) {
+	d := &s.latest
+	if d.longest == 0 {
+		return
+	}
+	for _, b := range s.beliefs {
+		switch {
+		case d.matches.Of(b.holder) >= d.longest || slices.Contains(q.Tried, b.replica):
+		case b.replica == c.Replica:
+			b.forgone = 0
+		default:
+			b.forgo(d.chain[d.longest-1], c.Cost.Total+c.Cost.Waived-d.with(b, d.longest).Total)
+		}
+	}
 }
 
 // age follows how long blocks stay unused before they are displaced, by the oldest block of a cache that is full.
@@ -91,6 +113,7 @@ func (f *flight) land(at time.Time) {
 
 // Ended gives back what the request held and learns from its answer.
 func (f *flight) Ended(o Outcome) {
+	o = o.plausible()
 	s, b := f.s, f.on
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,19 +164,24 @@ func (f *flight) teach(o Outcome, seen bool) {
 // compare corrects what the replica is believed to hold by the tokens that its engine found in its cache, in the estimate's unit.
 func (f *flight) compare(cached float64) {
 	f.at.units = units(f.tokens-min(cached, f.tokens), cached)
-	tolerance := slack * max(f.s.ratio.tokensOf(prompt.BlockBytes), float64(f.on.replica.Signals().BlockTokens))
-	switch b := f.on; {
-	case f.hit-cached > max(tolerance, f.hit*partly) && !f.young:
-		b.missed(f.depth, len(f.chain.Blocks), cached == 0)
+	b := f.on
+	if f.life != b.restarts {
+		return // what was predicted has been taken back
+	}
+	tolerance := slack * max(f.s.ratio.tokensOf(prompt.BlockBytes), float64(b.replica.Signals().BlockTokens))
+	switch {
+	case f.depth == 0 || f.young: // nothing was predicted, or by a request that was only just being computed
+	case f.hit-cached > max(tolerance, f.hit*partly):
+		b.missed(f, cached < f.hit/2)
 		if b.cold == coldToRestart {
 			b.restarted()
 			b.holder.Close(b.holder.Use(f.chain.Blocks, f.s.clock(f.began), f.s.fade))
 		}
-	case cached > tolerance:
-		b.cold = 0
-		if cached-f.hit > tolerance+answersKept*f.s.decode.output {
-			b.found()
-		}
+	case f.hit > tolerance:
+		b.kept(f)
+	}
+	if b.filled && cached-f.hit > tolerance+answersKept*f.s.decode.output {
+		b.found()
 	}
 }
 

@@ -16,9 +16,10 @@ const NameKVAware = "KV_AWARE"
 
 // The weights of the cost that are not learned, found by simulation.
 const (
-	interference = 0.2 // share of a prefill that each request in flight on the replica is delayed by
-	displacement = 1.5 // cost of a displaced block, in its own prefills
-	copyMargin   = 4   // times that a prefix may be colder than what its copy displaces before the copy costs in full
+	interference = 0.2  // share of a prefill that each request in flight on the replica is delayed by
+	displacement = 1.5  // cost of a displaced block, in its own prefills
+	copyMargin   = 4    // times that a prefix may be colder than what its copy displaces before the copy costs in full
+	rounding     = 1e-9 // share by which two sums of the same times may differ
 )
 
 // indexBudget bounds the memory of what one strategy believes, in bytes: eight million blocks, or half a billion prompt tokens.
@@ -35,6 +36,7 @@ type Cost struct {
 	Decode       float64 `json:"decode_ms"`    // slower generation in the batch there
 	Others       float64 `json:"others_ms"`    // added to the requests that are there
 	Eviction     float64 `json:"eviction_ms"`  // computing again what its blocks displace
+	Waived       float64 `json:"waived_ms"`    // of all that, for a copy of a prefix that has been missed there as much
 	Total        float64 `json:"total_ms"`
 
 	blocks   int     // believed hit
@@ -51,8 +53,10 @@ type kvAware struct {
 	view    *fleet.View
 	beliefs []*belief // by the place of their replica in view.Eligible
 	known   map[*fleet.Replica]*belief
+	latest  decision // what Rank has last gone by, for Began
 
 	epoch   time.Time // when the clock of the index began
+	elapsed int64     // ms since then, at the latest decision
 	fade    float64   // ms in which a use count falls to 1/e: twice the mean age of the least recently used blocks
 	ratio   tokenRatio
 	latency latency
@@ -79,12 +83,13 @@ func (s *kvAware) Rank(q *Query, v *fleet.View, out []Candidate) []Candidate {
 	s.look(v, q.Now)
 	s.index.Match(q.Chain.Blocks, &s.matches)
 	d := s.decide(q, v)
+	s.latest = d
 	from := len(out)
 	for i, r := range v.Eligible {
 		if slices.Contains(q.Tried, r) {
 			continue
 		}
-		c := Candidate{Replica: r, score: Score(d.key, r.Hash()), Cost: d.cost(s.beliefs[i], r)}
+		c := Candidate{Replica: r, score: Score(d.key, r.Hash()), Cost: d.cost(s.beliefs[i])}
 		c.load = int64(min(c.Cost.Total, 1e9) * 1e6)
 		if c.Cost.blocks == 0 {
 			c.load += withheld(q, v, r) << 10 // of ms in millionths, as many as requests fit
@@ -131,9 +136,24 @@ func (s *kvAware) decide(q *Query, v *fleet.View) decision {
 	return d
 }
 
-// cost works out what the request adds on a replica: to itself, to the others there, and to those whose blocks it displaces.
-func (d *decision) cost(b *belief, r *fleet.Replica) Cost {
+// cost is what the request adds on a replica. Where its prefix is missing, the price of a copy is waived once having none has cost
+// as much (the ski rental problem): later requests are served by the copy, too.
+func (d *decision) cost(b *belief) Cost {
 	blocks := d.matches.Of(b.holder)
+	c := d.with(b, blocks)
+	if blocks < d.longest && b.wanted == d.chain[d.longest-1] {
+		if price := c.Total - d.with(b, d.longest).Total; price > 0 && b.forgone >= price*(1-rounding) {
+			c.Waived = price
+			c.Total -= price
+		}
+	}
+	return c
+}
+
+// with works out what the request adds on a replica that holds that many blocks of it: to itself, to the others there, and to those
+// whose blocks it displaces.
+func (d *decision) with(b *belief, blocks int) Cost {
+	r := b.replica
 	hit := min(d.ratio.tokensOf(blocks*prompt.BlockBytes), max(0, d.tokens-1))
 	c := Cost{
 		PromptTokens: d.tokens, HitTokens: hit, QueuedUnits: b.queued, OpenContext: b.context,
@@ -152,8 +172,7 @@ func (d *decision) cost(b *belief, r *fleet.Replica) Cost {
 // displaced is the share of the request's new blocks for which others must go, weighed by what those are worth: blocks that another
 // cache holds too are only a copy, which is worth making as far as it is used more often than what it displaces.
 func (d *decision) displaced(h *kvindex.Holder, blocks int) float64 {
-	fresh := float64(len(d.chain) - blocks)
-	over := float64(h.Len()) + fresh - float64(h.Capacity())
+	fresh, over := float64(len(d.chain)-blocks), d.overflow(h, blocks)
 	if fresh <= 0 || over <= 0 {
 		return 0
 	}
@@ -170,6 +189,20 @@ func (d *decision) displaced(h *kvindex.Holder, blocks int) float64 {
 	return full * ((1 - share) + share*min(1, copyMargin*tail/d.hotness))
 }
 
+// overflow is how many blocks must go for the request's, less than 0 while there is room. Among whole prompts, one that does not
+// take the place of another needs room for all of it, and another goes as a whole.
+func (d *decision) overflow(h *kvindex.Holder, blocks int) float64 {
+	need := len(d.chain) - blocks
+	if d.whole && 2*blocks < len(d.chain) {
+		need = len(d.chain)
+	}
+	over := h.Len() + need - h.Capacity()
+	if d.whole && over > 0 {
+		over = max(over, need)
+	}
+	return float64(over)
+}
+
 // reason says what decided for a replica that holds that many blocks of the prompt.
 func (d *decision) reason(blocks int) Reason {
 	switch {
@@ -181,10 +214,13 @@ func (d *decision) reason(blocks int) Reason {
 	return Overflow
 }
 
-// clock is a time in the milliseconds of the index. It begins at the first decision and may wrap around.
+// clock is a time in the milliseconds of the index. It begins at the first decision and may wrap around. It never runs back: of
+// requests that come at once, the one that reads the time first may get the fleet's lock last, and to the index the age of a block
+// used in its future would be 49 days.
 func (s *kvAware) clock(now time.Time) uint32 {
 	if s.epoch.IsZero() {
 		s.epoch = now
 	}
-	return uint32(now.Sub(s.epoch).Milliseconds())
+	s.elapsed = max(s.elapsed, now.Sub(s.epoch).Milliseconds())
+	return uint32(s.elapsed)
 }

@@ -188,10 +188,10 @@ func (d *decoding) observe(n, ms, inFlight, context float64) {
 	if n <= 4 {
 		return
 	}
-	const quantile, pace = 0.25, 0.02
+	const quantile, pace, most = 0.25, 0.02, 1000 // a scale beyond that could not return before thousands of answers
 	if ms/(n-1) > d.step(inFlight, context) {
-		d.scale *= 1 + pace*quantile
+		d.scale = min(d.scale*(1+pace*quantile), most)
 	} else {
-		d.scale *= 1 - pace*(1-quantile)
+		d.scale = max(d.scale*(1-pace*(1-quantile)), 1./most)
 	}
 }

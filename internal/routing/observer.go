@@ -32,6 +32,21 @@ type Outcome struct {
 	CachedKnown  bool
 }
 
+// mostTokens is more than any engine takes or gives.
+const mostTokens = 1 << 24
+
+// plausible is the outcome without figures that no engine can mean: one such answer would outweigh all that others have taught.
+func (o Outcome) plausible() Outcome {
+	if o.PromptTokens < 0 || o.PromptTokens > mostTokens {
+		o.PromptTokens = 0
+	}
+	if o.OutputTokens < 0 || o.OutputTokens > mostTokens {
+		o.OutputTokens = 0
+	}
+	o.CachedKnown = o.CachedKnown && o.CachedTokens >= 0 && o.CachedTokens <= o.PromptTokens
+	return o
+}
+
 // Learner is a Strategy that can say what it has learned.
 type Learner interface {
 	Learned() Learned

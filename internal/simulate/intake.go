@@ -50,6 +50,9 @@ func (in *intake) read(w workload.Workload, to *router) error {
 		}
 		if to.chained {
 			x.query.Chain, x.query.Streamed = Chain(nil, &r), to.streamed
+			if to.wordiness > 0 {
+				x.query.Chain = reword(x.query.Chain, to.wordiness)
+			}
 		}
 		select {
 		case in.exchanges <- x:

@@ -24,6 +24,7 @@ type router struct {
 	chained      bool             // the strategy asks for block chains
 	streamed     bool             // answers come token by token
 	reported     bool             // engines report tokens
+	wordiness    float64          // of prompts; 0 = all alike
 	signals      fleet.Signals    // what engines say of themselves
 	now          time.Duration    // what the fleet's clock shows
 	replicas     map[*fleet.Replica]*replica
@@ -35,7 +36,9 @@ func newRouter(o *Options) (*router, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &router{strategy: strategy, replicas: map[*fleet.Replica]*replica{}, streamed: !o.Unstreamed, reported: !o.Unreported}
+	r := &router{
+		strategy: strategy, replicas: map[*fleet.Replica]*replica{}, streamed: !o.Unstreamed, reported: !o.Unreported, wordiness: o.Wordiness,
+	}
 	r.observer, _ = strategy.(routing.Observer)
 	_, r.chained = strategy.(routing.Chained)
 	if keyed, ok := strategy.(routing.Keyed); ok {
@@ -141,11 +144,12 @@ func blocksChain(dst []uint64, r *workload.Request) prompt.Chain {
 	c := prompt.Chain{Blocks: dst[:0], Bytes: r.PromptTokens * charactersPerToken}
 	each := r.BlockTokens * charactersPerToken
 	for i := range c.Bytes / prompt.BlockBytes {
-		at := i * prompt.BlockBytes
-		if at/each >= len(r.Blocks) {
+		end := (i + 1) * prompt.BlockBytes
+		last := (end - 1) / each // an id covers all before it
+		if last >= len(r.Blocks) {
 			break
 		}
-		c.Blocks = append(c.Blocks, routing.Score(r.Blocks[at/each], uint64(at%each)))
+		c.Blocks = append(c.Blocks, routing.Score(r.Blocks[last], uint64(end)))
 	}
 	return c
 }

@@ -29,6 +29,9 @@ type Options struct {
 	Published  int  // tokens that engines say their cache holds; 0 = the truth, less than 0 = they do not say
 	Unreported bool // answers do not tell how many tokens they had, or found cached
 	Unstreamed bool // answers come as a whole: nobody sees their first token
+	// Wordiness is how unlike texts are: a token of one passage has up to so many times more, of another up to so many times fewer
+	// characters than usual. From 1 to 16; 0 = all are alike. Only routers that go by the whole prompt notice.
+	Wordiness float64
 
 	// Concurrency makes the loop closed: that many requests are open at any time and the workload's times are ignored; 0 = the
 	// loop is open.
@@ -92,6 +95,8 @@ func (o Options) Validate() error {
 		return fmt.Errorf("cache tokens: %d is out of range; use 1 or more", o.CacheTokens)
 	case o.SlowStart < 0 || o.Objective < 0:
 		return errors.New("slow start and objective: must not be negative")
+	case o.Wordiness != 0 && !(o.Wordiness >= 1 && o.Wordiness <= maxWordiness):
+		return fmt.Errorf("wordiness: %v is out of range; use 1 to %v, or 0 for texts that are all alike", o.Wordiness, maxWordiness)
 	}
 	if _, err := emulator.NewCore(o.engine(BlockTokens)); err != nil {
 		return err

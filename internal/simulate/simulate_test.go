@@ -218,6 +218,7 @@ func TestRunRefuses(t *testing.T) {
 		{"no such strategy", one, func(o *Options) { o.Strategy.Name = "BEST" }},
 		{"negative budget", one, func(o *Options) { o.Budget = -1 }},
 		{"negative slow start", one, func(o *Options) { o.SlowStart = -1 }},
+		{"wordiness less than none", one, func(o *Options) { o.Wordiness = 0.5 }},
 		{"an incident elsewhere", one, func(o *Options) { o.Incidents = []Incident{{Kind: Fail, Replica: 2}} }},
 		{"a bad workload", rows{list: one.list, err: errors.New("row 2")}, func(*Options) {}},
 		{"two block sizes", mixed, func(*Options) {}},

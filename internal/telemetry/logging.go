@@ -93,6 +93,9 @@ func (l *accessLine) amounts(r *Request) {
 			slog.Int64("cached_tokens", r.CachedTokens),
 			slog.Int64("output_tokens", r.OutputTokens))
 	}
+	if predicted, ok := r.predictedTokens(); ok {
+		*l = append(*l, slog.Int64("predicted_tokens", int64(math.Round(predicted))))
+	}
 }
 
 func (l *accessLine) text(key, value string) {

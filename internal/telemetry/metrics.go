@@ -33,6 +33,7 @@ type Metrics struct {
 	requests, outcomes                *prometheus.CounterVec
 	received, sent                    *prometheus.CounterVec
 	promptTokens, cached, output      *prometheus.CounterVec
+	predicted, found, missed          *prometheus.CounterVec
 	decision, added, queue            *prometheus.HistogramVec
 	firstToken, interToken, total     *prometheus.HistogramVec
 	retries, ejections, reloads       *prometheus.CounterVec
@@ -43,6 +44,7 @@ type Metrics struct {
 	lastReloadSuccess, lastReloadTime prometheus.Gauge
 
 	replicas   *replicaCollector
+	beliefs    *beliefCollector
 	endpoints  atomic.Pointer[func() []string]
 	byEndpoint []interface { // those that have the label
 		DeletePartialMatch(labels prometheus.Labels) int
@@ -59,6 +61,7 @@ func NewMetrics(buildVersion string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		replicas: &replicaCollector{},
+		beliefs:  &beliefCollector{},
 		series:   map[seriesKey]*series{},
 		roster:   newRoster(time.Now),
 	}
@@ -66,7 +69,7 @@ func NewMetrics(buildVersion string) *Metrics {
 	m.declareLatencies()
 	m.declareEvents()
 	m.declareKeys()
-	m.registry.MustRegister(m.replicas, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.replicas, m.beliefs, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.gauge("build_info", "Always 1; the labels tell the version of Warmpath and of Go.", "version", "go_version").
 		WithLabelValues(valid(buildVersion), runtime.Version()).Set(1)
 	return m
@@ -84,6 +87,16 @@ func (m *Metrics) declareRequests() {
 	m.promptTokens = m.counter("prompt_tokens_total", "Prompt tokens, as the engines report them.", "endpoint", "variant", "replica")
 	m.cached = m.counter("cached_prompt_tokens_total", "Prompt tokens found in a replica's cache, as the engines report them; over warmpath_prompt_tokens_total this is the hit rate.", "endpoint", "variant", "replica")
 	m.output = m.counter("output_tokens_total", "Generated tokens, as the engines report them.", "endpoint", "variant", "replica")
+	m.declarePredictions()
+}
+
+// declarePredictions makes the counters that say whether KV_AWARE is right. All three have the same requests, so that they can be
+// divided by each other.
+func (m *Metrics) declarePredictions() {
+	const same = " Only requests with a prediction whose engine reported what it found count, in warmpath_predicted_hit_tokens_total, warmpath_actual_hit_tokens_total and warmpath_hit_error_tokens_total alike."
+	m.predicted = m.counter("predicted_hit_tokens_total", "Prompt tokens that KV_AWARE believed to be in the cache of the replica it chose."+same, "endpoint", "variant", "replica")
+	m.found = m.counter("actual_hit_tokens_total", "Prompt tokens that the replica's engine then found there."+same, "endpoint", "variant", "replica")
+	m.missed = m.counter("hit_error_tokens_total", "By how many tokens each prediction was off, in either direction."+same, "endpoint", "variant", "replica")
 }
 
 func (m *Metrics) declareLatencies() {

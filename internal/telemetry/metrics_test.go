@@ -62,6 +62,7 @@ func streamed() Request {
 		Decide: 4 * time.Microsecond, Queue: 250 * time.Millisecond, Connect: 300 * time.Microsecond,
 		FirstByte: 500 * time.Millisecond, FirstToken: time.Second, Total: 3 * time.Second, Added: 80 * time.Microsecond,
 		BytesIn: 2048, BytesOut: 4096, Chunks: 5, PromptTokens: 700, CachedTokens: 512, OutputTokens: 5, HasUsage: true,
+		CachedKnown: true, PredictedHit: 0.75, Predicted: true,
 	}
 }
 
@@ -80,6 +81,9 @@ func TestObserve(t *testing.T) {
 		"warmpath_prompt_tokens_total" + replica:                                                               1400,
 		"warmpath_cached_prompt_tokens_total" + replica:                                                        1024,
 		"warmpath_output_tokens_total" + replica:                                                               10,
+		"warmpath_predicted_hit_tokens_total" + replica:                                                        1050,
+		"warmpath_actual_hit_tokens_total" + replica:                                                           1024,
+		"warmpath_hit_error_tokens_total" + replica:                                                            26,
 	}
 	want["warmpath_key_requests_total{endpoint=chat,key=team-a,outcome=ok}"] = 2
 	want["warmpath_key_prompt_tokens_total{endpoint=chat,key=team-a}"] = 1400
@@ -116,6 +120,9 @@ func TestObserveCountsOnlyWhatHappened(t *testing.T) {
 		{"clock ran backwards", func(r *Request) { r.Total = time.Millisecond }, "warmpath_inter_token_seconds"},
 		{"never sent", func(r *Request) { r.Attempts = 0 }, "warmpath_request_seconds"},
 		{"no usage", func(r *Request) { r.HasUsage = false }, "warmpath_prompt_tokens_total"},
+		{"no prediction", func(r *Request) { r.Predicted = false }, "warmpath_actual_hit_tokens_total"},
+		{"cached tokens unknown", func(r *Request) { r.CachedKnown = false }, "warmpath_predicted_hit_tokens_total"},
+		{"nonsense to compare", func(r *Request) { r.CachedTokens = -1 }, "warmpath_hit_error_tokens_total"},
 		{"nonsense usage", func(r *Request) { r.CachedTokens = -1 }, "warmpath_cached_prompt_tokens_total"},
 		{"nonsense size", func(r *Request) { r.BytesIn = -1 }, "warmpath_received_bytes_total"},
 	}

@@ -53,6 +53,7 @@ func sample(t *testing.T) *Metrics {
 			QueryTokens: fleet.Read(10), HitTokens: fleet.Read(5),
 		}}}}
 	})
+	m.WatchBeliefs(func() []Belief { return []Belief{learnt()} })
 	return m
 }
 

@@ -32,7 +32,7 @@ type Request struct {
 	Variant  string
 	Replica  string // the replica that gave the answer or was tried last; empty if none was
 	Strategy string
-	Decision string // why this replica: affinity, overflow, fallback, random, least_outstanding, pinned, retry, none
+	Decision string // why this replica: affinity, overflow, fallback, random, least_outstanding, least_latency, pinned, retry, none
 
 	Status   int    // as sent to the client; StatusClientClosed if the client left before headers
 	Outcome  string // one of the Outcome constants
@@ -59,9 +59,10 @@ type Request struct {
 	HasUsage     bool
 	CachedKnown  bool // CachedTokens was reported too, 0 included, and is not one of several prompts' in the request
 
-	// PredictedTokens are those of the prompt that the strategy believed to be in the replica's cache when it chose it; 0
-	// from strategies that believe nothing.
-	PredictedTokens float64
+	// PredictedHit is the share of the prompt that the strategy believed to be in the replica's cache when it chose it, 0 to 1; it
+	// holds only if Predicted: most strategies believe nothing.
+	PredictedHit float64
+	Predicted    bool
 
 	Err string // the last upstream error, never body content
 }
@@ -73,6 +74,15 @@ func (r *Request) interToken() (time.Duration, bool) {
 		return 0, false
 	}
 	return (r.Total - r.FirstToken) / time.Duration(r.Chunks-1), true
+}
+
+// predictedTokens is the prediction in the engine's tokens, and whether it can be held against what the engine found: the engine
+// counts the prompt otherwise than the strategy, which estimates, so its share is what can be compared.
+func (r *Request) predictedTokens() (float64, bool) {
+	if !r.Predicted || !r.HasUsage || !r.CachedKnown || r.PromptTokens < 0 || r.CachedTokens < 0 {
+		return 0, false
+	}
+	return r.PredictedHit * float64(r.PromptTokens), true
 }
 
 // failed says that an operator should look: the client got a server error or less than a whole answer through no act of its

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"math"
 	"net/http"
 	"strconv"
 
@@ -18,6 +19,7 @@ type series struct {
 	requests, outcomes                  prometheus.Counter
 	received, sent                      prometheus.Counter
 	promptTokens, cached, output        prometheus.Counter
+	predicted, found, missed            prometheus.Counter
 	decision, added, queue              prometheus.Observer
 	firstToken, interToken, requestTime prometheus.Observer
 }
@@ -60,6 +62,9 @@ func (m *Metrics) newSeries(key seriesKey) *series {
 		promptTokens: m.promptTokens.WithLabelValues(endpoint, variant, replica),
 		cached:       m.cached.WithLabelValues(endpoint, variant, replica),
 		output:       m.output.WithLabelValues(endpoint, variant, replica),
+		predicted:    m.predicted.WithLabelValues(endpoint, variant, replica),
+		found:        m.found.WithLabelValues(endpoint, variant, replica),
+		missed:       m.missed.WithLabelValues(endpoint, variant, replica),
 		decision:     m.decision.WithLabelValues(endpoint, variant),
 		added:        m.added.WithLabelValues(endpoint, variant),
 		queue:        m.queue.WithLabelValues(endpoint, variant),
@@ -71,9 +76,9 @@ func (m *Metrics) newSeries(key seriesKey) *series {
 	m.roster.own(member{replica: replica}, key, func() {
 		delete(m.series, key)
 		m.requests.DeleteLabelValues(endpoint, variant, replica, decision, code)
-		m.promptTokens.DeleteLabelValues(endpoint, variant, replica)
-		m.cached.DeleteLabelValues(endpoint, variant, replica)
-		m.output.DeleteLabelValues(endpoint, variant, replica)
+		for _, c := range []*prometheus.CounterVec{m.promptTokens, m.cached, m.output, m.predicted, m.found, m.missed} {
+			c.DeleteLabelValues(endpoint, variant, replica)
+		}
 	})
 	m.ownEndpoint(endpoint)
 	return s
@@ -98,6 +103,11 @@ func (s *series) observe(r *Request) {
 		s.promptTokens.Add(float64(max(0, r.PromptTokens)))
 		s.cached.Add(float64(max(0, r.CachedTokens)))
 		s.output.Add(float64(max(0, r.OutputTokens)))
+	}
+	if predicted, ok := r.predictedTokens(); ok {
+		s.predicted.Add(predicted)
+		s.found.Add(float64(r.CachedTokens))
+		s.missed.Add(math.Abs(predicted - float64(r.CachedTokens)))
 	}
 }
 

@@ -11,30 +11,37 @@ import (
 	"github.com/warmpath/warmpath/internal/workload"
 )
 
-// Ceiling is what no routing can exceed: a fleet whose replicas share one cache without end, and send each request to the least
-// busy of them. Every block that any earlier request had is a hit wherever it goes, and nothing is ever evicted.
-type Ceiling struct {
+// Bound is what settings are measured against.
+type Bound struct {
 	Name string `json:"name"` // what it is, for people
 	Figures
 }
 
-// ceilingName says it in four words.
-const ceilingName = "infinite shared cache, least outstanding"
+// infiniteName says in four words what no routing can exceed: a fleet whose replicas share one cache without end, and send each
+// request to the least busy of them. Every block that any earlier request had is a hit wherever it goes, and nothing is ever evicted.
+const infiniteName = "infinite shared cache, least outstanding"
 
-// ceiling counts the hits of the shared cache, and simulates the fleet with what they leave to compute.
-func (t *tuner) ceiling(ctx context.Context) (Ceiling, error) {
-	c := Ceiling{Name: ceilingName}
+// bounds simulates the fleet with KV_AWARE, and what no routing can exceed: it counts the hits of the infinite cache, and simulates
+// the fleet with what they leave to compute.
+func (t *tuner) bounds(ctx context.Context) (ceiling, infinite Bound, err error) {
+	ceiling.Name, infinite.Name = routing.NameKVAware, infiniteName
 	rest := &uncached{Workload: t.workload}
-	err := t.each(ctx, 1, func(ctx context.Context, _ int) (err error) {
-		c.Figures, err = t.simulate(ctx, rest, simulate.Strategy{Name: routing.NameLeastOutstanding})
-		return err
-	})
-	if err != nil {
-		return Ceiling{}, err
+	plays := []func(context.Context) error{
+		func(ctx context.Context) (err error) {
+			ceiling.Figures, err = t.simulate(ctx, t.workload, simulate.Strategy{Name: routing.NameKVAware})
+			return err
+		},
+		func(ctx context.Context) (err error) {
+			infinite.Figures, err = t.simulate(ctx, rest, simulate.Strategy{Name: routing.NameLeastOutstanding})
+			return err
+		},
 	}
-	c.HitRate = float64(rest.cached) / float64(max(1, rest.prompts))
+	if err := t.each(ctx, len(plays), func(ctx context.Context, i int) error { return plays[i](ctx) }); err != nil {
+		return Bound{}, Bound{}, err
+	}
+	infinite.HitRate = float64(rest.cached) / float64(max(1, rest.prompts))
 	t.requests = rest.requests
-	return c, nil
+	return ceiling, infinite, nil
 }
 
 // uncached is a workload of what an infinite shared cache leaves to compute of another: prompts without the blocks that an

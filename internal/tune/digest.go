@@ -13,10 +13,13 @@ import (
 type digest struct {
 	workload.Workload
 	requests []digested
-	length   int // index of the prefix length in force
+	length   int // index of the prefix length in force, or keyless
 }
 
-// digested is one request. Its body stands for the text: it is as short as can be, and has the key of the text.
+// keyless is for strategies that go by no key: their requests are known by their blocks alone.
+const keyless = -1
+
+// digested is one request. With a prefix length in force its body stands for the text: it is as short as can be, and has the key of the text.
 type digested struct {
 	workload.Request
 	bodies [][]byte // by prefix length; nil = the request is as it was
@@ -24,7 +27,7 @@ type digested struct {
 
 // digestOf reads a workload of text. One of blocks has nothing to gain and is returned as it is.
 func digestOf(w workload.Workload) (workload.Workload, error) {
-	d := &digest{Workload: w}
+	d := &digest{Workload: w, length: keyless}
 	for r := range w.Requests() {
 		if r.Body == nil {
 			return w, nil
@@ -58,7 +61,7 @@ func (d *digest) Requests() iter.Seq[workload.Request] {
 	return func(yield func(workload.Request) bool) {
 		for i := range d.requests {
 			r := d.requests[i].Request
-			if bodies := d.requests[i].bodies; bodies != nil {
+			if bodies := d.requests[i].bodies; bodies != nil && d.length != keyless {
 				r.Body = bodies[d.length]
 			}
 			if !yield(r) {

@@ -80,11 +80,12 @@ func table(title, first string, line []point) report.Table {
 }
 
 func (r *Result) beside() report.Table {
-	t := report.Table{Title: "Beside them", Note: "The last one is a bound: no fleet has such a cache.", Columns: append([]string{"strategy"}, figureColumns...)}
+	t := report.Table{Title: "Beside them", Note: "KV_AWARE needs no settings. The last one is a bound: no fleet has such a cache.", Columns: append([]string{"strategy"}, figureColumns...)}
 	for i := range r.Baselines {
 		t.Rows = append(t.Rows, append([]string{r.Baselines[i].Strategy}, r.Baselines[i].columns()...))
 	}
 	t.Rows = append(t.Rows, append([]string{"ceiling: " + r.Ceiling.Name}, r.Ceiling.columns()...))
+	t.Rows = append(t.Rows, append([]string{"bound: " + r.Infinite.Name}, r.Infinite.columns()...))
 	return t
 }
 
@@ -128,11 +129,21 @@ func (r *Result) latencies(axis string, line []point, kinds ...string) report.Ch
 		p50.Points = append(p50.Points, report.Point{X: float64(p.at), Y: p.TTFT.P50})
 		p90.Points = append(p90.Points, report.Point{X: float64(p.at), Y: p.TTFT.P90})
 	}
+	lines := []report.Line{p50, p90, level("P50 of "+r.Ceiling.Name, 2, line, r.Ceiling.TTFT.P50), level("P90 of "+r.Ceiling.Name, 3, line, r.Ceiling.TTFT.P90)}
 	return report.Chart{
 		Title: "Time to first token by " + nameOf(axis), Note: "Lower is better. A cliff is where a step further costs much.",
 		X: report.Axis{Label: axis, Log: true, Ticks: ticks(line)}, Y: report.Axis{Label: "TTFT (ms)", Log: true},
-		Lines: []report.Line{p50, p90}, Marks: r.marks(kinds),
+		Lines: lines, Marks: r.marks(kinds),
 	}
+}
+
+// level is a line that does not depend on the settings.
+func level(name string, series int, along []point, y float64) report.Line {
+	l := report.Line{Name: name, Series: series, Thin: true}
+	for _, p := range along {
+		l.Points = append(l.Points, report.Point{X: float64(p.at), Y: y})
+	}
+	return l
 }
 
 // shares draws hit rate and overflow along a line.

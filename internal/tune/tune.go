@@ -30,9 +30,12 @@ type Result struct {
 	// Grid holds the settings that were simulated, in order of prefix length and threshold.
 	Grid []Cell `json:"grid"`
 	// Cliffs are the places, seen from the recommendation, from which on a setting costs much. There may be none.
-	Cliffs  []Cliff `json:"cliffs"`
-	Ceiling Ceiling `json:"ceiling"`
-	// Baselines are the strategies without settings.
+	Cliffs []Cliff `json:"cliffs"`
+	// Ceiling is KV_AWARE, which knows of every cache and needs no settings.
+	Ceiling Bound `json:"ceiling"`
+	// Infinite is a cache without end that all replicas share: more than any routing can reach.
+	Infinite Bound `json:"infinite_cache"`
+	// Baselines are the strategies that know nothing of caches.
 	Baselines []Baseline `json:"baselines"`
 	Requests  int        `json:"requests"` // in each simulation
 	Verdict   string     `json:"verdict"`
@@ -57,15 +60,15 @@ type Cell struct {
 	Figures
 }
 
-// Recommendation is the best cell. YAML is the routing to paste into a variant: that cell's, or, where the cell gains little, the
-// strategy that needs no settings.
+// Recommendation is the best cell, and the strategy to use: PREFIX_AWARE with that cell's settings or, where they gain nothing that
+// is worth having, a strategy that needs none. YAML is the routing to paste into a variant.
 type Recommendation struct {
 	Cell
 	Strategy string `json:"strategy"`
 	YAML     string `json:"yaml"`
 }
 
-// Baseline is a strategy without settings and what it came to.
+// Baseline is a strategy and what it came to.
 type Baseline struct {
 	Strategy string `json:"strategy"`
 	Figures
@@ -94,7 +97,7 @@ func (t *tuner) run(ctx context.Context) (*Result, error) {
 	if r.Baselines, err = t.baselines(ctx); err != nil {
 		return nil, err
 	}
-	if r.Ceiling, err = t.ceiling(ctx); err != nil {
+	if r.Ceiling, r.Infinite, err = t.bounds(ctx); err != nil {
 		return nil, err
 	}
 	search := t.descend
@@ -130,7 +133,7 @@ func newTuner(w workload.Workload, o Options) *tuner {
 	}
 }
 
-// baselines simulates the strategies without settings.
+// baselines simulates the strategies that know nothing of caches.
 func (t *tuner) baselines(ctx context.Context) ([]Baseline, error) {
 	list := []Baseline{{Strategy: routing.NameLeastOutstanding}, {Strategy: routing.NameRandom}}
 	err := t.each(ctx, len(list), func(ctx context.Context, i int) (err error) {

@@ -222,7 +222,7 @@ func TestC009_HundredThousandRequestsWithEveryKindOfEnd(t *testing.T) {
 		urls = append(urls, startFickleEngine(t).URL)
 	}
 	// A replica that is asked to fail is not to be ejected for it: the failures are the requests' own.
-	text := strings.Replace(configurationOf("LEAST_OUTSTANDING_REQUESTS", urls), "engine: vllm", "engine: vllm, ejection: {consecutive_errors: 1000}", 1)
+	text := strings.Replace(configurationOf("KV_AWARE", urls), "engine: vllm", "engine: vllm, ejection: {consecutive_errors: 1000}", 1)
 	text = strings.Replace(text, "chat: {", "chat: {timeouts: {first_byte: 1s, idle: 1s}, ", 1)
 	r := startRouter(t, text)
 	c := newClient(r)

@@ -13,7 +13,7 @@ import (
 )
 
 func TestKillOneOfFour(t *testing.T) {
-	for _, strategy := range []string{"RANDOM", "LEAST_OUTSTANDING_REQUESTS", "PREFIX_AWARE"} {
+	for _, strategy := range []string{"LEAST_OUTSTANDING_REQUESTS", "PREFIX_AWARE", "KV_AWARE"} {
 		t.Run(strategy, func(t *testing.T) { killOneOfFour(t, strategy) })
 	}
 }

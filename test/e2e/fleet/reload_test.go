@@ -43,7 +43,7 @@ func (r *router) replicas(t testing.TB) []string {
 func TestC067_ReloadFiftyTimes(t *testing.T) {
 	engines := startEngines(t, 4, "--time-scale", "2")
 	sets := [][]*engine{engines, engines[:2], engines[2:], {engines[3], engines[0], engines[1]}, engines[1:2]}
-	strategies := []string{"LEAST_OUTSTANDING_REQUESTS", "PREFIX_AWARE", "RANDOM"}
+	strategies := []string{"KV_AWARE", "PREFIX_AWARE", "LEAST_OUTSTANDING_REQUESTS", "KV_AWARE"}
 	r := startRouter(t, configuration(strategies[0], engines...))
 	triggers := []func(){
 		func() {}, // the file's change is noticed

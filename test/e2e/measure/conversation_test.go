@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/internal/bench"
-	"github.com/warmpath/warmpath/internal/routing"
 	"github.com/warmpath/warmpath/internal/simulate"
 )
 
@@ -21,7 +20,7 @@ func TestConversation(t *testing.T) {
 	if math.Abs(highest-0.366) > 0.001 {
 		t.Errorf("an infinite cache holds %.4f of the blocks, want 0.366", highest)
 	}
-	strategies := []simulate.Strategy{{Name: routing.NameRandom}, {Name: routing.NameLeastOutstanding}}
+	strategies := []simulate.Strategy{random, outstanding, aware}
 	for _, length := range []int{1024, 4096, 8192} {
 		for _, threshold := range []int{4, 8, 16, 32} {
 			strategies = append(strategies, prefixAware(length, threshold))
@@ -44,13 +43,16 @@ func TestConversation(t *testing.T) {
 	t.Logf("Mooncake conversation, 8 replicas, an infinite shared cache: %.3f of the blocks\n%s", highest, &out)
 
 	// An independent model with the constants of the preset gives these for LEAST_OUTSTANDING_REQUESTS.
-	within(t, "TTFT P50 of LEAST_OUTSTANDING_REQUESTS", runs[1].TTFT.P50, 832, 0.15)
-	within(t, "TTFT P90 of LEAST_OUTSTANDING_REQUESTS", runs[1].TTFT.P90, 4700, 0.15)
-	short, long := runs[5], runs[9] // 1024/32 and 4096/32
+	byLoad, pairs := runs[1], runs[3:]
+	within(t, "TTFT P50 of LEAST_OUTSTANDING_REQUESTS", byLoad.TTFT.P50, 832, 0.15)
+	within(t, "TTFT P90 of LEAST_OUTSTANDING_REQUESTS", byLoad.TTFT.P90, 4700, 0.15)
+	short, long := pairs[3], pairs[7] // 1024/32 and 4096/32
 	if short.Imbalance() < 2*long.Imbalance() && short.OverflowShare < 0.5 {
 		t.Errorf("a window of 1024 characters: imbalance %.2f, overflow %.2f; want one crowded replica, or most requests overflowing",
 			short.Imbalance(), short.OverflowShare)
 	}
+	compared := &results{aware: runs[2], rivals: runs}
+	compared.hold(t, atMost(0.50, "TTFT P50", p50, outstandingName), atMost(0.52, "TTFT P90", p90, outstandingName), atMost(0.57, "TTFT P50", p50, prefixName))
 }
 
 // within checks a figure against another one, give or take a share of it.

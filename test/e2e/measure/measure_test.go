@@ -34,6 +34,9 @@ const (
 // shareGPT is 300 conversations of ShareGPT, by blocks of 16 tokens of Llama 3.1's tokenizer.
 const shareGPT = "sharegpt300_llama31_blk16.jsonl.gz"
 
+// sageMakerEighth is an eighth of the prefixes and requests of SageMaker's shape, for caches of an eighth.
+const sageMakerEighth = "sagemaker:prefixes=50,requests=1800"
+
 func openConversation(t *testing.T) workload.Workload {
 	t.Helper()
 	return workload.Spread(openTrace(t, conversation, workload.TraceOptions{}), conversationStep, 1)

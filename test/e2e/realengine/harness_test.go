@@ -18,24 +18,25 @@ import (
 )
 
 func TestDocumentsAreRepeatableAndShareWhatTheySay(t *testing.T) {
-	d := documents{count: 3, length: 300, own: 20, warmUp: 1, counted: 5, perSec: 2, fromSeed: 1}
+	d := documents{preamble: 100, count: 3, length: 200, own: 20, warmUp: 1, counted: 5, perSec: 2, fromSeed: 1}
 	w := d.workload()
 	if diff := cmp.Diff(w, d.workload(), cmp.AllowUnexported(workload{}, call{})); diff != "" {
 		t.Errorf("second workload differs:\n%s", diff)
 	}
-	texts, prompts, counted := map[string]bool{}, map[string]bool{}, 0
+	preambles, texts, prompts, counted := map[string]bool{}, map[string]bool{}, map[string]bool{}, 0
 	for _, c := range w.calls {
-		texts[c.prompt[:d.length]] = true
+		preambles[c.prompt[:d.preamble]] = true
+		texts[c.prompt[:d.preamble+d.length]] = true
 		prompts[c.prompt] = true
 		if c.counted {
 			counted++
 		}
-		if len(c.prompt) != d.length+d.own {
-			t.Errorf("prompt of %d bytes, want %d", len(c.prompt), d.length+d.own)
+		if len(c.prompt) != d.preamble+d.length+d.own {
+			t.Errorf("prompt of %d bytes, want %d", len(c.prompt), d.preamble+d.length+d.own)
 		}
 	}
-	if len(texts) != d.count || len(prompts) != len(w.calls) || counted != d.counted*d.count {
-		t.Errorf("got %d documents, %d prompts, %d counted", len(texts), len(prompts), counted)
+	if len(preambles) != 1 || len(texts) != d.count || len(prompts) != len(w.calls) || counted != d.counted*d.count {
+		t.Errorf("got %d preambles, %d documents, %d prompts, %d counted", len(preambles), len(texts), len(prompts), counted)
 	}
 	if mean := w.calls[len(w.calls)-1].at / time.Duration(len(w.calls)); mean < 250*time.Millisecond || mean > time.Second {
 		t.Errorf("mean time between arrivals: got %v, want about 500ms", mean)

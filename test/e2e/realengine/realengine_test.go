@@ -4,47 +4,76 @@
 package realengine
 
 import (
+	"slices"
 	"testing"
+	"time"
 )
 
 const (
 	replicas = 4
 	// threshold is never reached by the documents: at two requests a second a replica works on few at once.
 	threshold = 8
+	// coldTTFT is what a document takes that is in no cache, beside another one, on two cores that have nothing else to do.
+	coldTTFT = 900 * time.Millisecond
 	// agentClients keep both slots of one replica busy, and let a second replica matter.
 	agentClients = 4
 )
 
-// TestRealEngines compares RANDOM and PREFIX_AWARE, each on engines whose caches start cold.
+var (
+	random      = routing{strategy: "RANDOM"}
+	outstanding = routing{strategy: "LEAST_OUTSTANDING_REQUESTS"}
+	kvAware     = routing{strategy: "KV_AWARE"}
+)
+
+// TestRealEngines compares strategies, each on engines whose caches start cold.
 //
 // Documents: 12 of 3,000 tokens, each request with 60 tokens of its own. All fit into the fleet's caches, a third of
 // them into one. A token is a byte, so that a prefix window of 2,048 characters lies within the document.
+//
+// Preamble: the same documents behind 1,200 tokens that all prompts share, of which every prompt in a cache has a copy. The
+// fleet's caches hold them all, if each document is on one replica and no replica is left out.
 //
 // Agents: real prompts of an agent benchmark in their order. Many begin alike, so they have one key and one replica
 // until the window reaches past what they share; a window past the end of a growing conversation has a new key each turn.
 func TestRealEngines(t *testing.T) {
 	root := repository(t)
-	shared := documents{count: 12, length: 3000, own: 60, warmUp: 2, counted: 4, perSec: 2, fromSeed: 1}.workload()
-	recorded := agents(t, recordingPath(root), 150, 7000, agentClients)
 	lab := laboratory{python: installEngine(t), model: writeModel(t), binary: warmpathBinary(t, root)}
+	plain := documents{name: "documents", count: 12, length: 3000, own: 60, warmUp: 2, counted: 4, fromSeed: 1}
+	plain.perSec = lab.rate(t, plain)
+	behind := plain
+	behind.name, behind.preamble = "preamble", 1200
+	shared, common := plain.workload(), behind.workload()
+	recorded := agents(t, recordingPath(root), 80, 7000, agentClients)
 
-	// RANDOM plays twice: in one run chance alone may cache a tenth more or less.
-	random := lab.run(t, shared, routing{strategy: "RANDOM"}, 2)
-	prefix := lab.run(t, shared, routing{strategy: "PREFIX_AWARE", prefixLength: 2048, threshold: threshold}, 1)
-	all := []figures{random, prefix}
-	for _, r := range []routing{
-		{strategy: "RANDOM"},
-		{strategy: "PREFIX_AWARE", prefixLength: 1024, threshold: threshold},
-		{strategy: "PREFIX_AWARE", prefixLength: 4096, threshold: threshold},
-	} {
-		all = append(all, lab.run(t, recorded, r, 1))
+	var all []figures
+	run := func(w workload, r routing) figures {
+		f := lab.run(t, w, r)
+		all = append(all, f)
+		return f
+	}
+	chance := run(shared, random)
+	prefix := run(shared, routing{strategy: "PREFIX_AWARE", prefixLength: 2048, threshold: threshold})
+	aware := run(shared, kvAware)
+	byLoad := run(common, outstanding)
+	awareBehind := run(common, kvAware)
+	for _, r := range []routing{random, {strategy: "PREFIX_AWARE", prefixLength: 4096, threshold: threshold}, kvAware} {
+		run(recorded, r)
 	}
 
-	t.Logf("%d llama.cpp servers, %d slots and %d MiB of cache each\n%s", replicas, slots, cacheMiB, table(all))
+	t.Logf("%d llama.cpp servers, %d slots and %d MiB of cache each, %.1f documents a second\n%s", replicas, slots, cacheMiB, plain.perSec, table(all))
 	for _, length := range []int{64, 1024, 4096} {
 		t.Logf("agents: %.0f %% of the prompts share their first %d characters", 100*recorded.commonest(length), length)
 	}
-	judge(t, random, prefix)
+	if chance.hitRate > 0.45 {
+		t.Errorf("%s: %.1f %% cached, want at most 45 %%: the caches are too large to tell strategies apart", chance.run, 100*chance.hitRate)
+	}
+	judge(t, prefix, 0.80, chance, 5)
+	judge(t, aware, 0.85, chance, 8)
+	// How much fits is only learned from what is missed, a lesson a replica: 0.67 to 0.91 were measured.
+	judge(t, awareBehind, 0.60, byLoad, 6)
+	if slices.Contains(awareBehind.replicas, 0) {
+		t.Errorf("%s: requests per replica %v, want every replica used", awareBehind.run, awareBehind.replicas)
+	}
 	for _, f := range all {
 		if f.failed > 0 {
 			t.Errorf("%s: %d failed requests, want 0; the first: %v", f.run, f.failed, f.errors[0])
@@ -52,32 +81,42 @@ func TestRealEngines(t *testing.T) {
 	}
 }
 
-// judge holds the gain on shared documents to what it must be.
-func judge(t *testing.T, random, prefix figures) {
+// judge holds a run to the share of its tokens that caches must hold, 0 to 1, and to how many times faster than another it must be.
+func judge(t *testing.T, f figures, hitRate float64, other figures, times time.Duration) {
 	t.Helper()
-	if random.hitRate > 0.45 {
-		t.Errorf("%s: %.1f %% cached, want at most 45 %%: the caches are too large to tell strategies apart", random.run, 100*random.hitRate)
+	if f.hitRate < hitRate {
+		t.Errorf("%s: %.1f %% cached, want at least %.0f %%", f.run, 100*f.hitRate, 100*hitRate)
 	}
-	if prefix.hitRate < 0.80 {
-		t.Errorf("%s: %.1f %% cached, want at least 80 %%", prefix.run, 100*prefix.hitRate)
-	}
-	if prefix.p50*5 > random.p50 {
-		t.Errorf("%s: TTFT P50 %v, want at most a fifth of %v (%s)", prefix.run, prefix.p50, random.p50, random.run)
+	if f.p50*times > other.p50 {
+		t.Errorf("%s: TTFT P50 %v, want at most 1/%d of %v (%s)", f.run, f.p50, times, other.p50, other.run)
 	}
 }
 
-// run plays a workload so many times, each time through a new Warmpath in front of new engines.
-func (l laboratory) run(t *testing.T, w workload, r routing, times int) figures {
-	name := w.name + " " + r.String()
-	var all []answer
-	for range times {
-		t.Run(name, func(t *testing.T) {
-			addresses, stopEngines := l.startEngines(t, replicas)
-			defer stopEngines()
-			address, stopWarmpath := l.startWarmpath(t, r, addresses)
-			defer stopWarmpath()
-			all = append(all, newClient(address, addresses).play(t.Context(), w)...)
-		})
+// rate is how many requests a second this machine bears, at most 2. It is half busy then with what it could not find in caches: on one
+// that has other things to do, queues would tell more of these than of strategies.
+func (l laboratory) rate(t *testing.T, d documents) float64 {
+	t.Helper()
+	const most, probes = 2, 2
+	d.warmUp, d.counted = 0, 1
+	w := d.workload()
+	w.calls, w.clients = w.calls[:3*probes], probes
+	f := l.run(t, w, outstanding)
+	if f.failed > 0 {
+		t.Fatalf("%s: %v", f.run, f.errors[0])
 	}
-	return measure(name, all, replicas)
+	return min(most, most*coldTTFT.Seconds()/f.p50.Seconds())
+}
+
+// run plays a workload through a new Warmpath in front of new engines.
+func (l laboratory) run(t *testing.T, w workload, r routing) figures {
+	name := w.name + " " + r.String()
+	var answers []answer
+	t.Run(name, func(t *testing.T) {
+		addresses, stopEngines := l.startEngines(t, replicas)
+		defer stopEngines()
+		address, stopWarmpath := l.startWarmpath(t, r, addresses)
+		defer stopWarmpath()
+		answers = newClient(address, addresses).play(t.Context(), w)
+	})
+	return measure(name, answers, replicas)
 }

@@ -32,27 +32,32 @@ type workload struct {
 // documents describes questions about documents that many requests share. Each round asks about every document once, in
 // an order of its own: all are equally popular, and none is first met among the counted requests.
 type documents struct {
+	name     string
+	preamble int     // bytes before every document, the same for all
 	count    int     // of documents
 	length   int     // bytes of a document
 	own      int     // bytes of a question, each asked once
 	warmUp   int     // rounds that are not counted
 	counted  int     // rounds that are
-	perSec   float64 // mean of the Poisson arrivals
+	perSec   float64 // mean of the Poisson arrivals; 0 = all at once
 	fromSeed uint64
 }
 
 // workload draws documents, questions and arrival times from the seed.
 func (d documents) workload() workload {
 	random := rand.New(rand.NewPCG(d.fromSeed, 0))
+	preamble := prose(random, d.preamble)
 	texts := make([]string, d.count)
 	for i := range texts {
-		texts[i] = prose(random, d.length)
+		texts[i] = preamble + prose(random, d.length)
 	}
-	w := workload{name: "documents"}
+	w := workload{name: d.name}
 	at := time.Duration(0)
 	for round := range d.warmUp + d.counted {
 		for _, document := range random.Perm(d.count) {
-			at += time.Duration(random.ExpFloat64() / d.perSec * float64(time.Second))
+			if wait := random.ExpFloat64(); d.perSec > 0 {
+				at += time.Duration(wait / d.perSec * float64(time.Second))
+			}
 			prompt := texts[document] + prose(random, d.own)
 			w.calls = append(w.calls, call{prompt: prompt, at: at, counted: round >= d.warmUp})
 		}
