@@ -23,13 +23,7 @@ import (
 // runBench runs `warmpath bench` with those arguments.
 func runBench(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	var out, errs bytes.Buffer
-	root := newRootCommand()
-	root.SetOut(&out)
-	root.SetErr(&errs)
-	root.SetArgs(append([]string{"bench"}, args...))
-	err = root.ExecuteContext(t.Context())
-	return out.String(), errs.String(), err
+	return runCommand(t.Context(), "bench", args)
 }
 
 // engine answers every request with one token, from a cache that holds most of the prompt. It refuses every refuse-th; 0 = none.

@@ -37,9 +37,8 @@ func main() { os.Exit(run(os.Args[1:])) }
 
 // run executes a command line and gives the exit code. The first interrupt ends commands in order, the second at once.
 func run(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible(os.Exit)
 	defer stop()
-	context.AfterFunc(ctx, stop)
 	root := newRootCommand()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -52,6 +51,32 @@ func run(args []string) int {
 		return exitUsage
 	}
 	return exitFailed
+}
+
+// interruptible gives a context that the first interrupt ends. The second ends the process, with the exit code that shells give one
+// that a signal ended. Both are read from one channel, so that none is lost however soon it follows the other.
+func interruptible(exit func(code int)) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals, done := make(chan os.Signal, 2), make(chan struct{})
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		for first := true; ; first = false {
+			select {
+			case s := <-signals:
+				if n, ok := s.(syscall.Signal); ok && !first {
+					exit(128 + int(n))
+				}
+				cancel()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		cancel()
+	}
 }
 
 func newRootCommand() *cobra.Command {

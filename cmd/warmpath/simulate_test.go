@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,13 +19,7 @@ import (
 var smallFleet = []string{"--workload", "rag:requests=60,documents=6,document=500,output=5", "--replicas", "3", "--cache-tokens", "4000"}
 
 func runSimulate(ctx context.Context, args ...string) (stdout, stderr string, err error) {
-	var out, talk bytes.Buffer
-	root := newRootCommand()
-	root.SetOut(&out)
-	root.SetErr(&talk)
-	root.SetArgs(append([]string{"simulate"}, args...))
-	err = root.ExecuteContext(ctx)
-	return out.String(), talk.String(), err
+	return runCommand(ctx, "simulate", args)
 }
 
 func TestSimulatePrintsARunForEachStrategy(t *testing.T) {

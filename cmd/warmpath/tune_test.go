@@ -15,13 +15,7 @@ import (
 )
 
 func runTune(ctx context.Context, args ...string) (stdout, stderr string, err error) {
-	var out, talk bytes.Buffer
-	root := newRootCommand()
-	root.SetOut(&out)
-	root.SetErr(&talk)
-	root.SetArgs(append([]string{"tune"}, args...))
-	err = root.ExecuteContext(ctx)
-	return out.String(), talk.String(), err
+	return runCommand(ctx, "tune", args)
 }
 
 func TestTunePrintsTheSameAsTableAndJSON(t *testing.T) {

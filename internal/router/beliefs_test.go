@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -166,7 +167,11 @@ func TestAReloadKeepsWhatWasLearned(t *testing.T) {
 	engines := emulated(t, 2)
 	j := newJournal()
 	s := start(t, believing(engines, ""), j.into)
-	fresh := s.explain(t, chat("hello")).Learned
+	var fresh routing.Learned
+	eventually(t, "the engines have published the size of their caches", func() bool {
+		fresh = s.explain(t, chat("hello")).Learned
+		return len(fresh.Caches) == len(engines) && !slices.ContainsFunc(fresh.Caches, func(c routing.Cache) bool { return c.Capacity > 1<<18 })
+	})
 	for i := range 4 {
 		s.call(t, j, "/v1/chat/completions", chat(longText(fmt.Sprint(i), 4000)))
 	}
@@ -180,8 +185,13 @@ func TestAReloadKeepsWhatWasLearned(t *testing.T) {
 		t.Errorf("after a reload of other things (-before +after):\n%s", diff)
 	}
 	s.reload(t, believing(engines[:1], ""))
-	if got := s.explain(t, chat("hello")).Learned; got.Latency != learned.Latency || got.BytesPerToken != learned.BytesPerToken || len(got.Caches) != 1 {
-		t.Errorf("with one replica less: %+v, want what the pool's engines taught, and one cache", got)
+	var fewer routing.Learned
+	eventually(t, "the replica has left", func() bool {
+		fewer = s.explain(t, chat("hello")).Learned
+		return len(fewer.Caches) == 1
+	})
+	if fewer.Latency != learned.Latency || fewer.BytesPerToken != learned.BytesPerToken {
+		t.Errorf("with one replica less: %+v, want what the pool's engines taught", fewer)
 	}
 
 	for _, change := range []struct{ name, from, to string }{

@@ -56,7 +56,7 @@ func (s *kvAware) Began(q *Query, c *Candidate) Flight {
 	b.waiting++
 	b.open++
 	if !q.Streamed {
-		expected := s.latency.base() + c.Cost.Own + c.Cost.Wait
+		expected := s.latency.base() + s.latency.expect(f.at)
 		f.due = q.Now.Add(time.Duration(expected * float64(time.Millisecond)))
 		b.blind = append(b.blind, f)
 	}

@@ -33,14 +33,14 @@ func (p *processes) start(self string, args ...string) (contender, error) {
 	return contender{url: strings.TrimSpace(line), pid: c.Process.Pid}, err
 }
 
-// startWarmpath runs the router as its users do: PREFIX_AWARE, probes, metrics and access log on.
+// startWarmpath runs the router as its users do: the default strategy, probes, metrics and access log on.
 func (p *processes) startWarmpath(binary, engine string) (contender, error) {
 	address, admin, err := freeAddresses()
 	if err != nil {
 		return contender{}, err
 	}
 	c := exec.Command(binary, "serve", "--replica", engine, "--listen", address, "--admin-listen", admin,
-		"--strategy", "PREFIX_AWARE", "--prefix-length", "8192", "--concurrency-threshold", "64", "--log-format", "json")
+		"--log-format", "json")
 	if err := c.Start(); err != nil {
 		return contender{}, fmt.Errorf("%w; build it first with `make build`", err)
 	}
