@@ -35,7 +35,6 @@ const (
 type rig struct {
 	binary string
 	ledger *ledger
-	prefix []string // engines that nobody else uses
 
 	open, closed *router // without and with authentication
 	victims      map[string]*process
@@ -48,12 +47,11 @@ func startRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{binary: buildBinary(t), ledger: newLedger(), victims: map[string]*process{}, engines: map[string]string{}}
 	r.clients = installClients(t)
-	_, engines := startEngines(t, r.binary, 4+len(languages), "--preset", "8b", "--model", "emulated,emulated-"+strings.Join(languages, ",emulated-"))
-	r.prefix = engines[:4]
-	pools := poolText("prefix", r.prefix...) + poolText("down", nobody(t)) + emptyPool(t)
+	_, engines := startEngines(t, r.binary, 4+3+len(languages), "--preset", "8b", "--sessions", "--model", "emulated,emulated-"+strings.Join(languages, ",emulated-"))
+	pools := poolText("prefix", engines[:4]...) + poolText("sessions", engines[4:7]...) + poolText("down", nobody(t)) + emptyPool(t)
 	for i, language := range languages {
-		r.engines[language] = engines[4+i]
-		victim, at := startEngines(t, r.binary, 1, "--preset", "8b")
+		r.engines[language] = engines[7+i]
+		victim, at := startEngines(t, r.binary, 1, "--preset", "8b", "--sessions")
 		r.victims[language] = victim
 		pools += containerPool(language+"-a", startContainer(t, language+"-a", r.ledger)) +
 			containerPool(language+"-b", startContainer(t, language+"-b", r.ledger)) +
@@ -106,7 +104,8 @@ auth:
 `, apiKey, leadID, leadSecret, guestID, guestSecret, strings.Join(languages, ", "))
 
 // configuration has, for each language, an endpoint of two containers, one of an emulated engine, one whose engine is to be killed,
-// and one that waits for nobody; and for all one whose replica is down and one that has none.
+// and one that waits for nobody; and for all one whose replica is down, one that has none, and one
+// whose replicas keep sessions.
 func (r *rig) configuration(t *testing.T, pools string) string {
 	t.Helper()
 	var b strings.Builder
@@ -114,6 +113,7 @@ func (r *rig) configuration(t *testing.T, pools string) string {
 	fmt.Fprintf(&b, "control_plane: {listen: '127.0.0.1:0', state_file: %s}\n", filepath.Join(t.TempDir(), "state.json"))
 	fmt.Fprintf(&b, "pools:\n%sendpoints:\n", pools)
 	b.WriteString("  down: {models: [down], variants: [{pool: down}]}\n  empty: {models: [empty], variants: [{pool: empty}]}\n")
+	b.WriteString("  sessions: {models: [sessions], variants: [{pool: sessions, routing: {strategy: RANDOM}}]}\n")
 	for _, language := range languages {
 		fmt.Fprintf(&b, `  %[1]s: {models: [%[1]s], variants: [{name: a, pool: %[1]s-a}, {name: b, pool: %[1]s-b, weight: 0}]}
   %[1]s-llm: {models: [emulated-%[1]s], aliases: {%[1]s-alias: emulated-%[1]s}, variants: [{pool: %[1]s-llm}]}

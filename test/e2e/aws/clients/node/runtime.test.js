@@ -99,6 +99,23 @@ test("streams that cannot be completed", async () => {
   await refused(stream(order("echo"), { SessionId: "NEW_SESSION" }), "ValidationError", 400);
 });
 
+const inSession = (EndpointName, SessionId, Body) => invoke({ EndpointName, SessionId, Body });
+
+// sessionBody is what SageMaker's containers take for a session: NEW_SESSION or CLOSE.
+const sessionBody = (requestType) => JSON.stringify({ requestType });
+
+test("sessions", async () => {
+  const opened = await inSession("sessions", "NEW_SESSION", sessionBody("NEW_SESSION"));
+  const [session] = opened.NewSessionId.split("; Expires=");
+  const replica = open.headers["x-warmpath-replica"];
+  for (let n = 0; n < 8; n++) {
+    assert.ok((await read((await stream(chat("Go on.", 2), { EndpointName: "sessions", SessionId: session })).Body)).includes("[DONE]"));
+    assert.deepEqual([open.headers["x-warmpath-replica"], open.headers["x-warmpath-decision"]], [replica, "session"]);
+  }
+  assert.equal((await inSession("sessions", session, sessionBody("CLOSE"))).ClosedSessionId, session);
+  for (const unknown of [session, "never-opened"]) await refused(inSession("sessions", unknown, chat("Go on.", 2)), "ValidationError", 400);
+});
+
 test("an engine that is killed", async () => {
   const events = (await stream(chat("Go on.", 8000), { EndpointName: "node-victim" })).Body[Symbol.asyncIterator]();
   await events.next();

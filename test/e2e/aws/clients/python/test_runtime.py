@@ -3,7 +3,7 @@
 import json
 import time
 
-from botocore.exceptions import EventStreamError
+from botocore.exceptions import ClientError, EventStreamError
 
 from rig import OPEN, RIG, Case, call, chat, client, ended, in_flight, order, parts
 
@@ -17,6 +17,26 @@ def stream(body, endpoint="python", **more):
 
 def read(events):
     return b"".join(event["PayloadPart"]["Bytes"] for event in events)
+
+
+def in_session(endpoint, session, body):
+    return runtime.invoke_endpoint(EndpointName=endpoint, SessionId=session, ContentType="application/json", Body=body)
+
+
+def session_body(kind):
+    """What SageMaker's containers take for a session: NEW_SESSION or CLOSE."""
+    return json.dumps({"requestType": kind})
+
+
+def open_session(endpoint):
+    """Opens a session, and returns its id and the replica that keeps it."""
+    answer = in_session(endpoint, "NEW_SESSION", session_body("NEW_SESSION"))
+    return answer["NewSessionId"].split("; Expires=")[0], where(answer)[0]
+
+
+def where(answer):
+    headers = answer["ResponseMetadata"]["HTTPHeaders"]
+    return headers["x-warmpath-replica"], headers["x-warmpath-decision"]
 
 
 class Invoke(Case):
@@ -110,10 +130,17 @@ class Stream(Case):
                 self.broken(stream(body, endpoint)["Body"], parts(3, 10))
 
     def test_engine_is_killed(self):
+        session = open_session("python-victim")[0]
         events = stream(chat("Go on.", 8000), "python-victim")["Body"]
         next(iter(events))
         call(f"{RIG['hand']}/kill/python", b"")
         self.broken(events)
+
+        def gone():
+            with self.assertRaises(ClientError) as raised:
+                in_session("python-victim", session, chat("Go on.", 2))
+            return raised.exception.response["Error"]["Code"] == "ValidationError"
+        self.eventually("the session is gone", gone)
 
     def broken(self, events, before=None):
         got = b""
@@ -130,3 +157,16 @@ class Stream(Case):
         self.refused("ServiceUnavailable", 503, lambda: once.invoke_endpoint_with_response_stream(EndpointName="empty", Body=order()))
         self.refused("ValidationError", 400, lambda: stream(order(), SessionId="NEW_SESSION"),
                      "1 validation error detected: Value 'NEW_SESSION' at 'sessionId' failed to satisfy constraint")
+
+
+class Sessions(Case):
+    def test_life(self):
+        session, replica = open_session("sessions")
+        for _ in range(8):
+            self.assertEqual((replica, "session"), where(in_session("sessions", session, json.dumps({"messages": [{"role": "user", "content": "Go on."}], "max_tokens": 2}))))
+            answer = stream(chat("Go on.", 2), "sessions", SessionId=session)
+            self.assertIn(b"[DONE]", read(answer["Body"]))
+            self.assertEqual((replica, "session"), where(answer))
+        self.assertEqual(session, in_session("sessions", session, session_body("CLOSE"))["ClosedSessionId"])
+        for unknown in [session, "never-opened"]:
+            self.refused("ValidationError", 400, lambda: in_session("sessions", unknown, chat("Go on.", 2)))
