@@ -104,7 +104,7 @@ auth:
 `, apiKey, leadID, leadSecret, guestID, guestSecret, strings.Join(languages, ", "))
 
 // configuration has, for each language, an endpoint of two containers, one of an emulated engine, one whose engine is to be killed,
-// and one that waits for nobody; and for all one whose replica is down, one that has none, and one
+// one of inference components, and one that waits for nobody; and for all one whose replica is down, one that has none, and one
 // whose replicas keep sessions.
 func (r *rig) configuration(t *testing.T, pools string) string {
 	t.Helper()
@@ -118,6 +118,9 @@ func (r *rig) configuration(t *testing.T, pools string) string {
 		fmt.Fprintf(&b, `  %[1]s: {models: [%[1]s], variants: [{name: a, pool: %[1]s-a}, {name: b, pool: %[1]s-b, weight: 0}]}
   %[1]s-llm: {models: [emulated-%[1]s], aliases: {%[1]s-alias: emulated-%[1]s}, variants: [{pool: %[1]s-llm}]}
   %[1]s-victim: {models: [%[1]s-victim], variants: [{pool: %[1]s-victim}]}
+  %[1]s-shared:
+    variants: [{name: main}]
+    inference_components: [{name: %[1]s-a, pool: %[1]s-a}, {name: %[1]s-b, pool: %[1]s-b}, {name: %[1]s-llm, pool: %[1]s-llm}]
   %[1]s-hasty: {models: [%[1]s-hasty], variants: [{pool: %[1]s-a}], timeouts: {idle: 500ms}}
 `, language)
 	}

@@ -55,6 +55,17 @@ test("refusals", async () => {
     "asynchronous invocations are not supported");
 });
 
+test("inference components", async () => {
+  for (const InferenceComponentName of ["node-a", "node-b"]) {
+    const got = JSON.parse(Buffer.from((await invoke({ EndpointName: "node-shared", InferenceComponentName })).Body).toString());
+    assert.equal(got.container, InferenceComponentName);
+  }
+  const text = await read((await stream(chat("Hello.", 3), { EndpointName: "node-shared", InferenceComponentName: "node-llm" })).Body);
+  assert.ok(text.endsWith("data: [DONE]\n\n"), text);
+  for (const input of [{ EndpointName: "node-shared", InferenceComponentName: "none" }, { EndpointName: "node-shared" }, { InferenceComponentName: "node-a" }])
+    await refused(invoke(input), "ValidationError", 400);
+});
+
 test("streams", async () => {
   const answer = await stream(order("parts", { parts: 5, size: 100 }), { Accept: "text/plain", CustomAttributes: "trace=8", InferenceId: "node-stream" });
   assert.equal(await read(answer.Body), parts(5, 100));

@@ -63,6 +63,14 @@ class Invoke(Case):
         answer = runtime.invoke_endpoint(EndpointName="python", Body=order(), TargetVariant="b")
         self.assertEqual(("b", "python-b"), (answer["InvokedProductionVariant"], json.load(answer["Body"])["container"]))
 
+    def test_inference_components(self):
+        def answering(component, endpoint="python-shared"):
+            return json.load(runtime.invoke_endpoint(EndpointName=endpoint, Body=order(), **({"InferenceComponentName": component} if component else {}))["Body"])["container"]
+        self.assertEqual(["python-a", "python-b"], [answering("python-a"), answering("python-b")])
+        self.assertIn(b"[DONE]", read(stream(chat("Hello.", 3), "python-shared", InferenceComponentName="python-llm")["Body"]))
+        for component, endpoint in [("none", "python-shared"), (None, "python-shared"), ("python-a", "python")]:
+            self.refused("ValidationError", 400, lambda: answering(component, endpoint))
+
     def test_refusals(self):
         long = "x" * 65
         for name, change, want, status, text in [
