@@ -4,7 +4,7 @@ import json
 
 import botocore.exceptions
 
-from rig import Case, client, order
+from rig import Case, client, metric, order
 
 ARNS = "arn:aws:sagemaker:us-east-1:000000000000:"
 control = client("sagemaker")
@@ -115,6 +115,15 @@ class ControlPlane(Case):
         self.eventually("it is deleted", lambda: not control.list_inference_components(EndpointNameEquals="python-made")["InferenceComponents"])
         self.refused("ValidationException", 400, lambda: control.describe_inference_component(**name), "Could not find inference component ")
         self.delete("python-made")
+
+    def test_shadow_variant(self):
+        control.create_endpoint_config(EndpointConfigName="python-shadow", ProductionVariants=[variant()], ShadowProductionVariants=[variant("shadow", "python-b")])
+        control.create_endpoint(EndpointName="python-shadow", EndpointConfigName="python-shadow")
+        control.get_waiter("endpoint_in_service").wait(EndpointName="python-shadow", WaiterConfig=SOON)
+        self.assertEqual(["shadow"], [v["VariantName"] for v in control.describe_endpoint(EndpointName="python-shadow")["ShadowProductionVariants"]])
+        self.assertEqual({"one"}, {self.answering("python-shadow") for _ in range(10)})
+        self.eventually("ten copies are counted", lambda: metric('warmpath_shadow_requests_total{endpoint="python-shadow",outcome="ok"') == 10)
+        self.delete("python-shadow")
 
     def test_pages(self):
         for name in ["python-page-1", "python-page-2"]:

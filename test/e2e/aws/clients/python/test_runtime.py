@@ -5,7 +5,7 @@ import time
 
 from botocore.exceptions import ClientError, EventStreamError
 
-from rig import OPEN, RIG, Case, call, chat, client, ended, in_flight, order, parts
+from rig import OPEN, RIG, Case, call, chat, client, ended, metric, order, parts
 
 runtime = client("sagemaker-runtime")
 once = client("sagemaker-runtime", retries={"total_max_attempts": 1})
@@ -127,7 +127,7 @@ class Stream(Case):
         events = stream(chat("Go on for ever.", 8000), "python-llm")["Body"]
         next(iter(events))
         events.close()
-        self.eventually("nothing is in flight", lambda: in_flight("python-llm") == 0)
+        self.eventually("nothing is in flight", lambda: metric('warmpath_in_flight{pool="python-llm"') == 0)
 
     def test_breaks(self):
         for name, endpoint, body in [
