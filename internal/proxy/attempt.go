@@ -177,7 +177,7 @@ func (x *exchange) enginePath() (path, escaped string) {
 // passed on before the first byte of the body: until then the request can still move to another replica.
 func (c *call) awaitFirstByte() *failure {
 	for c.n == 0 && c.end == nil {
-		c.n, c.end = c.resp.Body.Read(*c.buf)
+		c.n = c.read(*c.buf)
 	}
 	if c.n == 0 && !errors.Is(c.end, io.EOF) {
 		return c.failed(c.end)
@@ -188,6 +188,14 @@ func (c *call) awaitFirstByte() *failure {
 	}
 	c.x.rec.FirstByte = c.x.Now().Sub(c.x.rec.Start)
 	return nil
+}
+
+// read reads on in the engine's answer and notes when that has ended.
+func (c *call) read(into []byte) (n int) {
+	if n, c.end = c.resp.Body.Read(into); c.end != nil {
+		c.x.rec.EngineDone = c.x.Now().Sub(c.x.rec.Start)
+	}
+	return n
 }
 
 // failed finds out why a call has failed: this side ended it, or the replica did.

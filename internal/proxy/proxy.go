@@ -136,7 +136,7 @@ func (x *exchange) decide() *dialect.Error {
 	}
 	x.plan = p
 	x.rec.Endpoint, x.rec.Variant, x.rec.Strategy = p.endpoint.Name, p.variant.Name, p.variant.Strategy.Name()
-	x.rec.Stream = p.stream
+	x.rec.Stream, x.rec.PrefixKey, x.rec.HasPrefixKey = p.stream, p.query.Key, p.query.HasKey
 	return nil
 }
 

@@ -80,7 +80,7 @@ func (c *call) copy(o *observer, s *stripper) error {
 			return c.end
 		}
 		c.watch.listen()
-		c.n, c.end = c.resp.Body.Read(*c.buf)
+		c.n = c.read(*c.buf)
 		c.watch.heard()
 	}
 }

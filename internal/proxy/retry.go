@@ -63,6 +63,7 @@ func (x *exchange) forward() *dialect.Error {
 			return x.giveUp(fail)
 		}
 		x.Metrics.Retry(x.rec.Endpoint, x.rec.Variant, fail.reason)
+		x.rec.FirstByte, x.rec.EngineDone = 0, 0 // of an answer that nobody gets
 	}
 }
 
@@ -120,7 +121,8 @@ func (x *exchange) acquire() (*fleet.Lease, routing.Flight) {
 		}
 		return ranking[0].Replica
 	})
-	x.rec.Decide += x.Now().Sub(began)
+	decided := x.Now()
+	x.rec.Decide, x.rec.Dispatched = x.rec.Decide+decided.Sub(began), decided.Sub(x.rec.Start)
 	if lease == nil {
 		return nil, nil
 	}

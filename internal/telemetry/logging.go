@@ -78,6 +78,8 @@ func (l *accessLine) phases(r *Request) {
 	l.milliseconds("connect_ms", r.Connect)
 	l.milliseconds("first_byte_ms", r.FirstByte)
 	l.milliseconds("first_token_ms", r.FirstToken)
+	_, model := r.engineTime()
+	l.milliseconds("model_ms", model)
 	l.milliseconds("total_ms", r.Total)
 	l.milliseconds("added_ms", r.Added)
 }

@@ -24,7 +24,8 @@ const referencePage = "../../docs/reference/metrics.md"
 const referenceIntro = `# Metrics reference
 
 Every metric that Warmpath serves at ` + "`GET /metrics`" + ` on the admin listener. Beside these there are the usual ` + "`go_*`" + ` and
-` + "`process_*`" + ` metrics of the Prometheus client for Go. What to watch and alert on is in [operations](../operations.md).
+` + "`process_*`" + ` metrics of the Prometheus client for Go. What to watch and alert on is in [operations](../operations.md); how they
+correspond to SageMaker's is in [observability](../observability.md).
 
 Label values come from the configuration, from the addresses of replicas and from fixed lists, never from clients. A request that named no known endpoint has
 an empty ` + "`endpoint`" + `. The series of a replica, pool or endpoint that is removed stay two minutes, long enough to be scraped a last time, and go.

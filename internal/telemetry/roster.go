@@ -100,6 +100,7 @@ func (m *Metrics) ownEndpoint(endpoint string) {
 	}
 	m.roster.own(member{endpoint: endpoint}, "requests", func() {
 		maps.DeleteFunc(m.series, func(key seriesKey, _ *series) bool { return valid(key.endpoint) == endpoint })
+		maps.DeleteFunc(m.prefixKeys, func(p place, _ *sketch) bool { return p.endpoint == endpoint })
 		for _, v := range m.byEndpoint {
 			v.DeletePartialMatch(prometheus.Labels{"endpoint": endpoint})
 		}
