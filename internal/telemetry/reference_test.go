@@ -96,25 +96,11 @@ func row(f *dto.MetricFamily) string {
 	return fmt.Sprintf("| `%s` | %s | %s | %s |\n", f.GetName(), kind, strings.Join(labels, ", "), f.GetHelp())
 }
 
-// TestOperationsPageSpeaksOfWhatThereIs holds the queries and the fields of docs/operations.md to the code.
-func TestOperationsPageSpeaksOfWhatThereIs(t *testing.T) {
+// TestOperationsPageHasEveryField holds the access line's table to the code.
+func TestOperationsPageHasEveryField(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
-	}
-	families, err := sample(t).gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	known := map[string]bool{}
-	for _, f := range families {
-		known[f.GetName()] = true
-		known[f.GetName()+"_bucket"] = f.GetType() == dto.MetricType_HISTOGRAM
-	}
-	for _, name := range regexp.MustCompile(`warmpath_[a-z_]+`).FindAllString(string(page), -1) {
-		if !known[name] {
-			t.Errorf("the page speaks of %s, which is no metric", name)
-		}
 	}
 	r := streamed()
 	r.Code, r.Err = "code", "error"
