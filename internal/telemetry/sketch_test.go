@@ -24,7 +24,7 @@ func TestSketchCounts(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, slot))
 		var s sketch
 		n := 0
-		for _, want := range []int{0, 1, 2, 10, 100, 1000, 1300, 2000, 10_000, 100_000, 1_000_000} {
+		for _, want := range []int{0, 1, 2, 10, 100, 1000, 1300, 2000, 10_000, 50_000} {
 			for ; n < want; n++ {
 				key := r.Uint64()
 				s.add(key, slot)
