@@ -48,7 +48,7 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, bufferSize); return 
 func (x *exchange) attempt() (*failure, *dialect.Error) {
 	lease, flight := x.acquire()
 	if lease == nil {
-		return nil, noReplica()
+		return nil, x.nobody()
 	}
 	x.rec.Attempts++
 	x.tried = append(x.tried, lease.Replica())
@@ -125,6 +125,7 @@ func (c *call) send() *failure {
 		return c.failed(err)
 	}
 	c.resp = resp
+	c.x.opening = c.x.opening || c.opens()
 	return nil
 }
 

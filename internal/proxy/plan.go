@@ -27,7 +27,8 @@ type plan struct {
 	stream   bool
 	query    routing.Query
 	hint     string
-	window   int    // bytes or characters that went into the key
+	window   int // bytes or characters that went into the key
+	session  *membership
 	path     string // escaped, under which the engine serves the request; empty = the client's own
 
 	body     []byte // what the engine gets
@@ -59,6 +60,9 @@ func (p *Proxy) planFor(s *Settings, route dialect.Route, r *http.Request, raw [
 		return nil, err
 	}
 	made.edit(&parsed, model)
+	if err := made.join(p.Sessions, route, r.Header); err != nil {
+		return nil, err
+	}
 	if err := made.choose(route, r.Header, float64(p.Random()>>11)/(1<<53)); err != nil {
 		return nil, err
 	}
@@ -202,8 +206,11 @@ func find(t *endpoint.Table, name, model string, named bool) (*endpoint.Endpoint
 	return t.Resolve(model, named)
 }
 
-// choose takes the variant that an invocation asks for, or draws one by weight.
+// choose takes the variant of the request's session, or the one that an invocation asks for, or draws one by weight.
 func (p *plan) choose(route dialect.Route, h http.Header, draw float64) *dialect.Error {
+	if p.session != nil {
+		return nil
+	}
 	target := h.Get(dialect.HeaderTargetVariant)
 	if route.Endpoint == "" || target == "" {
 		p.variant = p.endpoint.Pick(draw)
