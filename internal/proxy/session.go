@@ -101,6 +101,7 @@ func (c *call) track() {
 		return
 	}
 	if closed := c.resp.Header.Get(dialect.HeaderClosedSession); closed != "" {
+		c.clerical = true
 		x.Sessions.Close(x.plan.endpoint.Name, closed)
 	}
 	now := x.Now()
@@ -108,6 +109,7 @@ func (c *call) track() {
 	if !opened || c.resp.StatusCode >= 400 {
 		return
 	}
+	c.clerical = true
 	pin := session.Pin{
 		Variant: x.plan.variant.Name, Replica: c.replica, Life: c.lost,
 		Expires: now.Add(cmp.Or(lasts, x.plan.endpoint.SessionTTL)),
