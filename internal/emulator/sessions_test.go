@@ -45,7 +45,7 @@ func TestSessionsAsInSageMakersContainers(t *testing.T) {
 			t.Errorf("closed: got %d %s %v", w.Code, w.Body, w.Header())
 		}
 		other, _, _ := strings.Cut(invoke(s, "NEW_SESSION", openBody).Header().Get("X-Amzn-SageMaker-New-Session-Id"), ";")
-		time.Sleep(20 * time.Minute)
+		<-time.After(20 * time.Minute)
 		invoke(s, "NEW_SESSION", openBody)
 		if len(s.sessions.expires) != 1 {
 			t.Errorf("expired sessions stay: %v", s.sessions.expires)

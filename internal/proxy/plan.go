@@ -41,7 +41,8 @@ type plan struct {
 	encode func(dst []byte) []byte // appends the prompt's beginning for a recording, while the client's body is there; nil = not recorded
 }
 
-// planFor reads a request and decides everything but the replica. It changes nothing and is what explain shows.
+// planFor reads a request and decides everything but the replica. It changes nothing and is what explain shows. Beside an error there is
+// a plan if the endpoint is known.
 func (p *Proxy) planFor(s *Settings, route dialect.Route, r *http.Request, raw []byte) (*plan, *dialect.Error) {
 	if err := route.Check(r.Header); err != nil {
 		return nil, err
@@ -61,10 +62,10 @@ func (p *Proxy) planFor(s *Settings, route dialect.Route, r *http.Request, raw [
 	}
 	made.edit(&parsed, model)
 	if err := made.join(p.Sessions, route, r.Header); err != nil {
-		return nil, err
+		return made, err
 	}
 	if err := made.choose(route, r.Header, float64(p.Random()>>11)/(1<<53)); err != nil {
-		return nil, err
+		return made, err
 	}
 	if made.path = route.EnginePath; route.Invocation != dialect.NoInvocation {
 		made.path = made.endpoint.InvocationsPath

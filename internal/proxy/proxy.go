@@ -131,15 +131,18 @@ func (x *exchange) serve() *dialect.Error {
 // decide makes a plan, if its caller may have it, and notes it in the record.
 func (x *exchange) decide() *dialect.Error {
 	p, err := x.planFor(x.Settings, x.route, x.r, x.body.bytes())
-	if err == nil {
-		err = x.permit(p.endpoint)
+	if p != nil {
+		x.rec.Endpoint = p.endpoint.Name
+		if denied := x.permit(p.endpoint); denied != nil { // who may not use it learns nothing of its variants and sessions
+			err = denied
+		}
 	}
 	if err != nil {
 		p.release()
 		return err
 	}
 	x.plan = p
-	x.rec.Endpoint, x.rec.Variant, x.rec.Strategy = p.endpoint.Name, p.variant.Name, p.variant.Strategy.Name()
+	x.rec.Variant, x.rec.Strategy = p.variant.Name, p.variant.Strategy.Name()
 	x.rec.Stream = p.stream
 	return nil
 }
