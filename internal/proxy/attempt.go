@@ -126,7 +126,7 @@ func (c *call) send() *failure {
 		return c.failed(err)
 	}
 	c.resp = resp
-	c.x.opening = c.x.opening || c.opens()
+	c.x.opening = c.x.opening || resp.StatusCode < 400 && opens(c.x.route, c.x.r.Header)
 	return nil
 }
 

@@ -71,11 +71,15 @@ func (p *Proxy) planFor(s *Settings, route dialect.Route, r *http.Request, raw [
 		made.path = made.endpoint.InvocationsPath
 	}
 	made.hint = cmp.Or(r.Header.Get(dialect.HeaderPrefixAwareID), parsed.CacheKey)
+	window := route.Window
+	if opens(route, r.Header) && !parsed.HasText() && made.hint == "" {
+		window = dialect.NoWindow // the same bytes open every session, and would lead all of them to one replica
+	}
 	switch s := made.variant.Strategy.(type) {
 	case routing.Keyed:
-		made.key(route.Window, &parsed, text, s.PrefixLength())
+		made.key(window, &parsed, text, s.PrefixLength())
 	case routing.Chained:
-		made.link(route.Window, &parsed, text)
+		made.link(window, &parsed, text)
 	}
 	if made.endpoint.Recorder != nil {
 		made.encode = encoding(route.Window, parsed, text, made.hint)

@@ -76,9 +76,9 @@ func (p *plan) rank(v *fleet.View, out []routing.Candidate) []routing.Candidate 
 // bound says that the request may not be sent to another replica: its session is kept by this one, or is likely to have been opened there.
 func (x *exchange) bound() bool { return x.plan.session != nil || x.opening }
 
-// opens says that the engine's answer, which has begun, may have opened a session.
-func (c *call) opens() bool {
-	return c.x.route.HasSessions() && c.x.r.Header.Get(dialect.HeaderSession) == dialect.NewSession && c.resp.StatusCode < 400
+// opens says that a request wants a session opened.
+func opens(route dialect.Route, h http.Header) bool {
+	return route.HasSessions() && h.Get(dialect.HeaderSession) == dialect.NewSession
 }
 
 // nobody is the answer where there is no replica to ask.

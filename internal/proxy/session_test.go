@@ -120,6 +120,28 @@ func TestASessionStaysWithItsReplica(t *testing.T) {
 	}
 }
 
+// TestSessionsSpread: the same bytes open every session, and yet they must not all be kept by one replica, unless the client says so.
+func TestSessionsSpread(t *testing.T) {
+	for _, strategy := range routing.Names() {
+		g := newRig(t, strategy, newKeeper(t), newKeeper(t), newKeeper(t))
+		open := func(n int, headers ...string) (kept map[string]int) {
+			kept = map[string]int{}
+			for range n {
+				resp, _ := g.ask(t, invokePath, openBody, append(headers, sessionID, "NEW_SESSION")...)
+				kept[resp.Header.Get("X-Warmpath-Replica")]++
+				g.idle(t)
+			}
+			return kept
+		}
+		if kept := open(60); len(kept) != 3 {
+			t.Errorf("%s: sessions are kept by %v, want all three", strategy, kept)
+		}
+		if kept := open(20, "X-Amzn-SageMaker-Prefix-Aware-Id", "tenant"); strategy == routing.NamePrefixAware && len(kept) != 1 {
+			t.Errorf("%s: those of one tenant are kept by %v, want one", strategy, kept)
+		}
+	}
+}
+
 // TestSessionsBeatThresholdsAndWeights: nothing that keeps other requests away from a replica or a variant keeps those of its sessions.
 func TestSessionsBeatThresholdsAndWeights(t *testing.T) {
 	wait := make(chan struct{})
@@ -443,4 +465,26 @@ func TestASessionDoesNotMoveFromALostReplica(t *testing.T) {
 			t.Errorf("logged %+v", l)
 		}
 	})
+}
+
+// TestStrangersLearnNothingOfSessions: who may not use an endpoint is told only that, of what is there and of what is not.
+func TestStrangersLearnNothingOfSessions(t *testing.T) {
+	g := newGuardedRig(t, newKeeper(t))
+	resp, _ := g.ask(t, invokePath, openBody, sessionID, "NEW_SESSION", "X-Api-Key", "sk-mine")
+	id, _, _ := strings.Cut(resp.Header.Get("X-Amzn-SageMaker-New-Session-Id"), ";")
+	for _, session := range []string{id, "unknown"} {
+		resp, body := g.ask(t, invokePath, chatBody, sessionID, session, "X-Api-Key", "sk-theirs")
+		if e := failed(t, resp, body); e.Name != "AccessDeniedException" {
+			t.Errorf("%s: got %d %s", session, resp.StatusCode, body)
+		}
+	}
+	resp, body := g.ask(t, invokePath, chatBody, sessionID, "unknown", "X-Api-Key", "sk-mine")
+	if e := failed(t, resp, body); e.Name != "ValidationError" || resp.Header.Get("X-Warmpath-Code") != "session_not_found" {
+		t.Errorf("got %d %s", resp.StatusCode, body)
+	}
+	for i, l := range g.access(t, 4) {
+		if l.Endpoint != "default" {
+			t.Errorf("request %d is logged without its endpoint: %+v", i, l)
+		}
+	}
 }
