@@ -27,14 +27,15 @@ type plan struct {
 	stream   bool
 	query    routing.Query
 	hint     string
-	window   int // bytes or characters that went into the key
-	session  *membership
+	window   int    // bytes or characters that went into the key
 	path     string // escaped, under which the engine serves the request; empty = the client's own
 
 	body     []byte // what the engine gets
 	decoded  bool   // body is no longer in the client's Content-Encoding
 	injected bool   // body asks for a usage that the client does not expect
 	batch    bool   // body holds several prompts
+
+	session *membership // that the request belongs to; nil = none
 
 	chain *[]uint64 // the memory of query.Chain, to go back to the pool; nil = none
 

@@ -109,12 +109,12 @@ func (c *call) track() {
 	if !opened || c.resp.StatusCode >= 400 {
 		return
 	}
-	c.clerical = true
 	pin := session.Pin{
 		Variant: x.plan.variant.Name, Replica: c.replica, Life: c.lost,
 		Expires: now.Add(cmp.Or(lasts, x.plan.endpoint.SessionTTL)),
 	}
 	if x.Sessions.Open(x.plan.endpoint.Name, id, pin) {
+		c.clerical = true
 		x.Metrics.SessionOpened(x.plan.endpoint.Name)
 	}
 }
