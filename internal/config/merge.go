@@ -43,7 +43,7 @@ func (c *Config) madeEndpoint(variants []Variant) Endpoint {
 	}
 	e := newWithDefaults[Endpoint]()
 	e.ByAPI, e.Variants = true, variants
-	e.InvocationsPath, e.Usage, e.Timeouts, e.Retry = s.InvocationsPath, s.Usage, s.Timeouts, s.Retry
+	e.InvocationsPath, e.Usage, e.SessionTTL, e.Timeouts, e.Retry = s.InvocationsPath, s.Usage, s.SessionTTL, s.Timeouts, s.Retry
 	return e
 }
 

@@ -46,14 +46,14 @@ func TestWith(t *testing.T) {
 }
 
 func TestEndpointsByAPIHaveTheSettingsOfTheFile(t *testing.T) {
-	file := parse(t, "pools: {p: {static: [http://a:1]}}\ncontrol_plane: {endpoints: {invocations_path: /v1/chat/completions, usage: inject, timeouts: {idle: 1s}, retry: {max_attempts: 2}}}\n", nil)
+	file := parse(t, "pools: {p: {static: [http://a:1]}}\ncontrol_plane: {endpoints: {invocations_path: /v1/chat/completions, usage: inject, session_ttl: 1m, timeouts: {idle: 1s}, retry: {max_attempts: 2}}}\n", nil)
 	variants := []Variant{{Name: "v", Pool: "p", Weight: 1}}
 	whole, err := file.With(map[string][]Variant{"made": variants})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := Endpoint{
-		InvocationsPath: "/v1/chat/completions", Usage: "inject", Timeouts: Timeouts{Idle: seconds(1)}, Retry: Retry{MaxAttempts: 2, Budget: 0.2},
+		InvocationsPath: "/v1/chat/completions", Usage: "inject", SessionTTL: seconds(60), Timeouts: Timeouts{Idle: seconds(1)}, Retry: Retry{MaxAttempts: 2, Budget: 0.2},
 		Variants: variants, ByAPI: true,
 	}
 	if diff := cmp.Diff(want, whole.Endpoints["made"]); diff != "" {

@@ -89,6 +89,8 @@ type MadeEndpoints struct {
 	InvocationsPath string `yaml:"invocations_path" default:"/invocations"`
 	// Usage `inject` makes streams report their tokens to Warmpath where clients do not ask for it.
 	Usage string `yaml:"usage" default:"pass" enum:"pass|inject"`
+	// SessionTTL is how long a session stays with its replica, if the engine that opened it does not say.
+	SessionTTL Duration `yaml:"session_ttl" default:"20m" min:"1s"`
 	// Timeouts are the limits of how long an engine's answer may take.
 	Timeouts Timeouts `yaml:"timeouts"`
 	// Retry is how often a request whose answer has not begun is tried on another replica.
@@ -244,6 +246,9 @@ type Endpoint struct {
 	// their tokens to Warmpath where clients do not ask for it: `stream_options.include_usage` is added to the request, and what that adds to the answer is taken out again.
 	// See docs/http.md.
 	Usage string `yaml:"usage" default:"pass" enum:"pass|inject"`
+	// SessionTTL is how long a session of SageMaker's runtime API stays with its replica, if the engine that opened it does not say.
+	// See docs/sagemaker.md.
+	SessionTTL Duration `yaml:"session_ttl" default:"20m" min:"1s"`
 	// Timeouts are the limits of how long an engine's answer may take.
 	Timeouts Timeouts `yaml:"timeouts"`
 	// Retry is how often a request whose answer has not begun is tried on another replica.

@@ -106,7 +106,8 @@ type endpointOpenAI struct{ OpenAI }
 // Answer is that of OpenAI, with SageMaker's code where the fault is found before the model.
 func (d endpointOpenAI) Answer(e *Error) Answer {
 	switch e.Code {
-	case "endpoint_not_found", "variant_not_found", "inference_component_not_found", "invalid_header":
+	case "endpoint_not_found", "variant_not_found", "inference_component_not_found", "invalid_header",
+		"session_not_found", "session_gone", "session_mismatch":
 		return openAIAnswer(http.StatusBadRequest, "validation_error", e.Message)
 	}
 	return d.OpenAI.Answer(e)

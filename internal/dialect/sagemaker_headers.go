@@ -45,13 +45,11 @@ var constraints = [...]constraint{
 	{HeaderPrefix + "Inference-Id", "inferenceId", 64, printablePattern, isPrintable},
 	{HeaderPrefix + "Enable-Explanations", "enableExplanations", 64, ".*", isASCII},
 	{HeaderPrefixAwareID, "prefixAwareId", 64, printablePattern, isPrintable},
-	{headerSession, "sessionId", 256, "(NEW_SESSION)|" + namePattern, isSession},
+	{HeaderSession, "sessionId", 256, "(NEW_SESSION)|" + namePattern, isSession},
 }
 
 // streamSession is the constraint of a streamed invocation, which cannot begin a session.
-var streamSession = constraint{headerSession, "sessionId", 256, namePattern, isName}
-
-const headerSession = HeaderPrefix + "Session-Id"
+var streamSession = constraint{HeaderSession, "sessionId", 256, namePattern, isName}
 
 // Check finds what SageMaker would refuse of a request's headers; nil = nothing, or another API.
 func (r Route) Check(h http.Header) *Error {
@@ -63,7 +61,7 @@ func (r Route) Check(h http.Header) *Error {
 	}
 	var found []string
 	for _, c := range constraints {
-		if c.header == headerSession && r.Invocation == InvokeStream {
+		if c.header == HeaderSession && r.Invocation == InvokeStream {
 			c = streamSession
 		}
 		found = c.appendViolations(found, h.Get(c.header))
@@ -111,4 +109,4 @@ func isName(s string) bool {
 	}) < 0
 }
 
-func isSession(s string) bool { return s == "NEW_SESSION" || isName(s) }
+func isSession(s string) bool { return s == NewSession || isName(s) }

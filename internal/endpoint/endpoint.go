@@ -59,6 +59,8 @@ type Endpoint struct {
 	InjectUsage bool
 	// InvocationsPath is the escaped path under which the engines take the invocations of SageMaker's runtime API.
 	InvocationsPath string
+	// SessionTTL is how long a session lasts whose engine does not say.
+	SessionTTL time.Duration
 	// MaxAttempts is how many replicas one request may be sent to, 1 or more.
 	MaxAttempts int
 	Budget      *Budget

@@ -37,6 +37,7 @@ type call struct {
 	frames    *framer // nil = the answer passes as it is
 	announced int     // trailers named in the answer's header
 	answered  bool    // the engine's answer came to its end, and was one of success
+	clerical  bool    // it opened or closed a session, which teaches nothing of how long a prompt takes
 }
 
 const bufferSize = 32 << 10
@@ -48,7 +49,7 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, bufferSize); return 
 func (x *exchange) attempt() (*failure, *dialect.Error) {
 	lease, flight := x.acquire()
 	if lease == nil {
-		return nil, noReplica()
+		return nil, x.nobody()
 	}
 	x.rec.Attempts++
 	x.tried = append(x.tried, lease.Replica())
@@ -100,7 +101,7 @@ func (c *call) report() {
 		return
 	}
 	rec := &c.x.rec
-	o := routing.Outcome{At: c.x.Now(), Answered: c.answered, Streamed: c.x.plan.stream}
+	o := routing.Outcome{At: c.x.Now(), Answered: c.answered && !c.clerical, Streamed: c.x.plan.stream}
 	switch {
 	case !c.answered || c.x.plan.batch: // of several prompts, engines report the tokens of all, or of one
 	case rec.HasUsage:
@@ -125,6 +126,7 @@ func (c *call) send() *failure {
 		return c.failed(err)
 	}
 	c.resp = resp
+	c.x.opening = c.x.opening || resp.StatusCode < 400 && opens(c.x.route, c.x.r.Header)
 	return nil
 }
 

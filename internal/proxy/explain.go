@@ -86,7 +86,7 @@ func (p *Proxy) explain(route dialect.Route, made *plan) *Explanation {
 	made.query.Limit, made.query.Now = 0, p.Now()
 	made.variant.Pool.Fleet.Acquire(func(v *fleet.View) *fleet.Replica {
 		e.Degraded = v.Degraded
-		for _, c := range made.variant.Strategy.Rank(&made.query, v, nil) {
+		for _, c := range made.rank(v, nil) {
 			place := Place{Replica: c.Replica.ID(), Reason: c.Reason, InFlight: c.Replica.InFlight()}
 			if learns {
 				place.Cost = &c.Cost

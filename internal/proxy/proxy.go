@@ -1,5 +1,5 @@
 // Package proxy is the request path: one request from the client's bytes to the engine's answer, in files to be read in this order:
-// proxy.go, credentials.go, body.go, plan.go, retry.go, attempt.go, relay.go, observe.go; sagemaker.go is how the answers of SageMaker's runtime API differ, models.go and passthrough.go are the two side doors.
+// proxy.go, credentials.go, body.go, plan.go, retry.go, attempt.go, relay.go, observe.go; sagemaker.go is how the answers of SageMaker's runtime API differ, session.go how its sessions stay with a replica, models.go and passthrough.go are the two side doors.
 package proxy
 
 import (
@@ -14,6 +14,7 @@ import (
 	"github.com/warmpath/warmpath/internal/dialect"
 	"github.com/warmpath/warmpath/internal/endpoint"
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/session"
 	"github.com/warmpath/warmpath/internal/telemetry"
 )
 
@@ -41,6 +42,8 @@ type Options struct {
 	// Current gives the settings; it is called once a request and must not block.
 	Current func() *Settings
 	Metrics *telemetry.Metrics
+	// Sessions knows which replica keeps which session.
+	Sessions *session.Table
 	// Access takes the record of each ended request and keeps nothing of it but by copy.
 	Access func(*telemetry.Request)
 	Log    *slog.Logger
@@ -75,7 +78,8 @@ type exchange struct {
 	plan  *plan
 	tried []*fleet.Replica
 
-	abort bool // the answer must look broken to the client
+	opening bool // an answer has begun with which a session may have been opened
+	abort   bool // the answer must look broken to the client
 }
 
 // ServeHTTP takes one request through its life: recognise, read, plan, forward, account.
@@ -127,15 +131,18 @@ func (x *exchange) serve() *dialect.Error {
 // decide makes a plan, if its caller may have it, and notes it in the record.
 func (x *exchange) decide() *dialect.Error {
 	p, err := x.planFor(x.Settings, x.route, x.r, x.body.bytes())
-	if err == nil {
-		err = x.permit(p.endpoint)
+	if p != nil {
+		x.rec.Endpoint = p.endpoint.Name
+		if denied := x.permit(p.endpoint); denied != nil { // who may not use it learns nothing of its variants and sessions
+			err = denied
+		}
 	}
 	if err != nil {
 		p.release()
 		return err
 	}
 	x.plan = p
-	x.rec.Endpoint, x.rec.Variant, x.rec.Strategy = p.endpoint.Name, p.variant.Name, p.variant.Strategy.Name()
+	x.rec.Variant, x.rec.Strategy = p.variant.Name, p.variant.Strategy.Name()
 	x.rec.Stream, x.rec.PrefixKey, x.rec.HasPrefixKey = p.stream, p.query.Key, p.query.HasKey
 	return nil
 }

@@ -18,6 +18,7 @@ var errClient = errors.New("client: went away or stopped reading")
 
 // relay passes the answer on as it comes and tells what it says about the replica.
 func (c *call) relay() health.Outcome {
+	c.track()
 	if c.x.route.Invocation != dialect.NoInvocation && c.resp.StatusCode >= 400 {
 		return c.quote()
 	}

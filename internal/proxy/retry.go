@@ -70,7 +70,7 @@ func (x *exchange) forward() *dialect.Error {
 // mayRetry decides whether a failed attempt is followed by another one, elsewhere. Nothing is charged to the endpoint's budget for
 // one that never reached an engine, or whose engine is gone: it adds no load to that which the fleet had taken on.
 func (x *exchange) mayRetry(f *failure) bool {
-	if f.final() || x.clientGone() || x.rec.Attempts >= x.plan.endpoint.MaxAttempts || !hasAnotherReplica(x.plan.variant.Pool.Fleet, x.tried) {
+	if f.final() || x.bound() || x.clientGone() || x.rec.Attempts >= x.plan.endpoint.MaxAttempts || !hasAnotherReplica(x.plan.variant.Pool.Fleet, x.tried) {
 		return false
 	}
 	return f.reason == failUnreachable.reason || f.reason == failLost.reason || x.plan.endpoint.Budget.Retry()
@@ -87,6 +87,9 @@ func (x *exchange) giveUp(f *failure) *dialect.Error {
 	x.rec.Outcome = telemetry.OutcomeUpstreamError
 	if f.status == http.StatusGatewayTimeout {
 		x.rec.Outcome = telemetry.OutcomeTimeout
+	}
+	if m := x.plan.session; m != nil && m.Gone() {
+		return m.refusal()
 	}
 	e := &dialect.Error{Status: f.status, Code: f.code, Message: f.message, Cause: f.err}
 	if f.status != http.StatusGatewayTimeout {
@@ -111,7 +114,7 @@ func (x *exchange) acquire() (*fleet.Lease, routing.Flight) {
 	var first [1]routing.Candidate
 	var flight routing.Flight
 	lease := p.variant.Pool.Fleet.Acquire(func(v *fleet.View) *fleet.Replica {
-		ranking := p.variant.Strategy.Rank(&p.query, v, first[:0])
+		ranking := p.rank(v, first[:0])
 		if len(ranking) == 0 {
 			return nil
 		}

@@ -68,7 +68,7 @@ func newSettings(cfg *config.Config, made parts, before *proxy.Settings) *proxy.
 	for name, c := range cfg.Endpoints {
 		e := &endpoint.Endpoint{
 			Name: name, Models: c.Models, Aliases: c.Aliases, Strict: c.StrictModels, NameOnly: c.ByAPI, MaxAttempts: c.Retry.MaxAttempts,
-			InjectUsage: c.Usage == "inject", InvocationsPath: c.InvocationsPath,
+			InjectUsage: c.Usage == "inject", InvocationsPath: c.InvocationsPath, SessionTTL: time.Duration(c.SessionTTL),
 			Timeouts: endpoint.Timeouts{
 				FirstByte: time.Duration(c.Timeouts.FirstByte), Idle: time.Duration(c.Timeouts.Idle), Total: time.Duration(c.Timeouts.Total),
 			},

@@ -21,6 +21,7 @@ import (
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/routing"
+	"github.com/warmpath/warmpath/internal/session"
 	"github.com/warmpath/warmpath/internal/telemetry"
 )
 
@@ -48,6 +49,7 @@ type Router struct {
 	o        Options
 	log      *slog.Logger
 	metrics  *telemetry.Metrics
+	sessions *session.Table
 	proxy    *proxy.Proxy
 	admin    http.Handler
 	settings atomic.Pointer[proxy.Settings]
@@ -87,12 +89,17 @@ func New(cfg *config.Config, o Options) (*Router, error) {
 	if access == nil {
 		access = func(record *telemetry.Request) { telemetry.Access(r.log, record) }
 	}
+	r.sessions = session.NewTable(session.Options{
+		Now: time.Now, Limit: session.Limit,
+		Ended: func(endpoint string, how session.End) { r.metrics.SessionEnded(endpoint, string(how)) },
+	})
 	r.proxy = proxy.New(proxy.Options{
-		Current: r.settings.Load, Metrics: r.metrics, Access: access, Log: r.log, Now: time.Now, Random: random,
+		Current: r.settings.Load, Metrics: r.metrics, Sessions: r.sessions, Access: access, Log: r.log, Now: time.Now, Random: random,
 	})
 	r.metrics.Watch(r.Statuses)
 	r.metrics.WatchEndpoints(r.endpointNames)
 	r.metrics.WatchBeliefs(r.beliefs)
+	r.metrics.WatchSessions(r.sessionCounts)
 	r.admin = admin.New(admin.Options{
 		NotReady: r.notReady, Metrics: r.metrics.Handler(), Pools: r.Statuses, Drain: r.Drain,
 		Explain: r.explain,
@@ -188,6 +195,7 @@ func (r *Router) put(cfg *config.Config) error {
 	r.recorders = recorders
 	before := r.pools
 	r.setPools(cfg, next)
+	r.sessions.Retain(func(endpoint string) bool { _, kept := cfg.Endpoints[endpoint]; return kept })
 	for name, p := range before {
 		if next[name] == nil {
 			r.retire(p)
@@ -284,6 +292,15 @@ func (r *Router) endpointNames() []string {
 		return nil
 	}
 	return slices.Collect(maps.Keys(r.config.Endpoints))
+}
+
+// sessionCounts is how many sessions each endpoint has.
+func (r *Router) sessionCounts() map[string]int {
+	counts := map[string]int{}
+	for _, name := range r.endpointNames() {
+		counts[name] = r.sessions.Count(name)
+	}
+	return counts
 }
 
 // beliefs is what the strategies in use have learned, of those that learn.

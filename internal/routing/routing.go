@@ -23,6 +23,7 @@ const (
 	Random           Reason = "random"            // drawn
 	LeastLatency     Reason = "least_latency"     // no cache holds the prompt's beginning; the least work is there
 	Retry            Reason = "retry"             // an earlier attempt of the same request failed elsewhere
+	Session          Reason = "session"           // the request's session is kept there: no strategy was asked for a choice
 )
 
 // Query is what a strategy may know of a request.

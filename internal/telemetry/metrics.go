@@ -45,11 +45,13 @@ type Metrics struct {
 	scrapeFailures                    *prometheus.CounterVec
 	discoveryErrors, recordingDropped *prometheus.CounterVec
 	keyRequests, keyPrompt, keyOutput *prometheus.CounterVec
+	sessionsOpened, sessionsEnded     *prometheus.CounterVec
 	discoveryUp                       *prometheus.GaugeVec
 	lastReloadSuccess, lastReloadTime prometheus.Gauge
 
 	replicas   *replicaCollector
 	beliefs    *beliefCollector
+	sessions   *sessionCollector
 	endpoints  atomic.Pointer[func() []string]
 	byEndpoint []interface { // those that have the label
 		DeletePartialMatch(labels prometheus.Labels) int
@@ -72,6 +74,7 @@ func NewMetrics(buildVersion string) *Metrics {
 		registry:   prometheus.NewRegistry(),
 		replicas:   &replicaCollector{},
 		beliefs:    &beliefCollector{},
+		sessions:   &sessionCollector{},
 		series:     map[seriesKey]*series{},
 		prefixKeys: prefixKeys{},
 		roster:     newRoster(time.Now),
@@ -80,7 +83,9 @@ func NewMetrics(buildVersion string) *Metrics {
 	m.declareLatencies()
 	m.declareEvents()
 	m.declareKeys()
-	m.registry.MustRegister(m.replicas, m.beliefs, prefixKeyCollector{m}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.declareSessions()
+	m.registry.MustRegister(m.replicas, m.beliefs, m.sessions, prefixKeyCollector{m},
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.gauge("build_info", "Always 1; the labels tell the version of Warmpath and of Go.", "version", "go_version").
 		WithLabelValues(valid(buildVersion), runtime.Version()).Set(1)
 	return m

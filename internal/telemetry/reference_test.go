@@ -55,6 +55,9 @@ func sample(t *testing.T) *Metrics {
 		}}}}
 	})
 	m.WatchBeliefs(func() []Belief { return []Belief{learnt()} })
+	m.SessionOpened("chat")
+	m.SessionEnded("chat", "closed")
+	m.WatchSessions(func() map[string]int { return map[string]int{"chat": 0} })
 	return m
 }
 

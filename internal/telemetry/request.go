@@ -32,7 +32,7 @@ type Request struct {
 	Variant  string
 	Replica  string // the replica that gave the answer or was tried last; empty if none was
 	Strategy string
-	Decision string // why this replica: affinity, overflow, fallback, random, least_outstanding, least_latency, pinned, retry, none
+	Decision string // why this replica: affinity, overflow, fallback, random, least_outstanding, least_latency, session, retry
 
 	Status   int    // as sent to the client; StatusClientClosed if the client left before headers
 	Outcome  string // one of the Outcome constants
