@@ -40,6 +40,7 @@ type Metrics struct {
 	scrapeFailures                    *prometheus.CounterVec
 	discoveryErrors, recordingDropped *prometheus.CounterVec
 	keyRequests, keyPrompt, keyOutput *prometheus.CounterVec
+	shadows                           shadowMetrics
 	discoveryUp                       *prometheus.GaugeVec
 	lastReloadSuccess, lastReloadTime prometheus.Gauge
 
@@ -69,6 +70,7 @@ func NewMetrics(buildVersion string) *Metrics {
 	m.declareLatencies()
 	m.declareEvents()
 	m.declareKeys()
+	m.declareShadows()
 	m.registry.MustRegister(m.replicas, m.beliefs, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.gauge("build_info", "Always 1; the labels tell the version of Warmpath and of Go.", "version", "go_version").
 		WithLabelValues(valid(buildVersion), runtime.Version()).Set(1)

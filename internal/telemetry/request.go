@@ -64,6 +64,9 @@ type Request struct {
 	PredictedHit float64
 	Predicted    bool
 
+	// Shadow says that this was the copy of a client's request that a shadow variant got. All else is then about the copy.
+	Shadow bool
+
 	Err string // the last upstream error, never body content
 }
 
