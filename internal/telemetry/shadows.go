@@ -28,7 +28,6 @@ func (m *Metrics) declareShadows() {
 func (m *Metrics) ObserveShadow(r *Request) {
 	endpoint, variant, of := valid(r.Endpoint), valid(r.Variant), &m.shadows
 	m.ownLate(endpoint)
-	of.requests.WithLabelValues(endpoint, variant, valid(r.Outcome), valid(r.Code)).Inc()
 	observeSeconds(of.firstToken.WithLabelValues(endpoint, variant), r.FirstToken.Seconds())
 	if r.Attempts > 0 {
 		observeSeconds(of.total.WithLabelValues(endpoint, variant), r.Total.Seconds())
@@ -38,6 +37,7 @@ func (m *Metrics) ObserveShadow(r *Request) {
 		of.cached.WithLabelValues(endpoint, variant).Add(float64(max(0, r.CachedTokens)))
 		of.output.WithLabelValues(endpoint, variant).Add(float64(max(0, r.OutputTokens)))
 	}
+	of.requests.WithLabelValues(endpoint, variant, valid(r.Outcome), valid(r.Code)).Inc()
 }
 
 // ShadowDropped counts a copy that was not made. limit is one of Warmpath's own words.
