@@ -56,12 +56,3 @@ func (c *Config) EndpointNamed(name string) (string, bool) {
 	}
 	return "", false
 }
-
-// AllVariants lists the variants, then the shadows as variants of no weight.
-func (e Endpoint) AllVariants() []Variant {
-	all := slices.Clip(e.Variants)
-	for _, s := range e.ShadowVariants {
-		all = append(all, Variant{Name: s.Name, Pool: s.Pool, Routing: s.Routing})
-	}
-	return all
-}

@@ -25,7 +25,8 @@ func (r *report) endpoints(cfg *Config) {
 		r.owned(e, name, path, owner)
 		r.invocationsPath(e.InvocationsPath, join(path, "invocations_path"))
 		r.timeouts(e.Timeouts, join(path, "timeouts"))
-		r.variants(e, cfg.Pools, path)
+		r.variants(e.Variants, cfg.Pools, join(path, "variants"))
+		r.shadows(e, cfg.Pools, join(path, "shadow_variants"))
 		r.record(e.Record, name, join(path, "record"), recordings)
 	}
 }
@@ -109,43 +110,28 @@ func (r *report) record(record *Record, endpoint, path string, owner map[string]
 	owner[file] = endpoint
 }
 
-// variants checks what serves one endpoint, and gives the name of its pool to each variant that has none.
-func (r *report) variants(e Endpoint, pools map[string]Pool, endpoint string) {
-	path := join(endpoint, "variants")
-	if len(e.Variants) == 0 {
+func (r *report) variants(variants []Variant, pools map[string]Pool, path string) {
+	if len(variants) == 0 {
 		r.errorf(path, "there is no variant; add one that names a pool")
 		return
 	}
 	sum, names := 0.0, map[string]bool{}
-	for i := range e.Variants {
-		v := &e.Variants[i]
-		r.variant(&v.Name, v.Pool, v.Routing, pools, index(path, i), names)
+	for i := range variants {
+		v, at := &variants[i], index(path, i)
+		r.variantPool(v.Pool, pools, join(at, "pool"))
+		if v.Name == "" {
+			v.Name = v.Pool
+		}
+		if names[v.Name] && v.Name != "" {
+			r.errorf(join(at, "name"), "another variant of this endpoint has the same name; give each its own `name`")
+		}
+		names[v.Name] = true
 		sum += v.Weight
+		r.routing(v.Routing, join(at, "routing"))
 	}
 	if sum == 0 {
 		r.errorf(path, "every weight is 0, so that no request could be served; give one variant a weight above 0")
 	}
-	path = join(endpoint, "shadow_variants")
-	for i := range e.ShadowVariants {
-		v, at := &e.ShadowVariants[i], index(path, i)
-		r.variant(&v.Name, v.Pool, v.Routing, pools, at, names)
-		if slices.ContainsFunc(e.Variants, func(serving Variant) bool { return serving.Pool == v.Pool }) && v.Pool != "" {
-			r.errorf(join(at, "pool"), "serves the endpoint's clients, whom the copies would slow; give the shadow a pool of its own")
-		}
-	}
-}
-
-// variant checks what all variants have. names are those of the endpoint's variants before it.
-func (r *report) variant(name *string, pool string, routing Routing, pools map[string]Pool, at string, names map[string]bool) {
-	r.variantPool(pool, pools, join(at, "pool"))
-	if *name == "" {
-		*name = pool
-	}
-	if names[*name] && *name != "" {
-		r.errorf(join(at, "name"), "another variant of this endpoint has the same name; give each its own `name`")
-	}
-	names[*name] = true
-	r.routing(routing, join(at, "routing"))
 }
 
 func (r *report) variantPool(name string, pools map[string]Pool, path string) {

@@ -12,8 +12,8 @@ const (
 	HeaderInferenceComponent = "X-Amzn-Sagemaker-Inference-Component"
 	// HeaderPrefixAwareID is the routing hint id, which any API may send.
 	HeaderPrefixAwareID = "X-Amzn-Sagemaker-Prefix-Aware-Id"
-	// HeaderSessionID names a session, which lives in one engine, or asks for a new one.
-	HeaderSessionID = "X-Amzn-Sagemaker-Session-Id"
+	// HeaderSession names a session, which lives in one engine, or asks for a new one.
+	HeaderSession = "X-Amzn-Sagemaker-Session-Id"
 	// HeaderAccept is what a streamed invocation sends instead of Accept.
 	HeaderAccept = "X-Amzn-Sagemaker-Accept"
 	// HeaderContentType is what a streamed answer has instead of Content-Type.
@@ -47,11 +47,11 @@ var constraints = [...]constraint{
 	{HeaderPrefix + "Inference-Id", "inferenceId", 64, printablePattern, isPrintable},
 	{HeaderPrefix + "Enable-Explanations", "enableExplanations", 64, ".*", isASCII},
 	{HeaderPrefixAwareID, "prefixAwareId", 64, printablePattern, isPrintable},
-	{HeaderSessionID, "sessionId", 256, "(NEW_SESSION)|" + namePattern, isSession},
+	{HeaderSession, "sessionId", 256, "(NEW_SESSION)|" + namePattern, isSession},
 }
 
 // streamSession is the constraint of a streamed invocation, which cannot begin a session.
-var streamSession = constraint{HeaderSessionID, "sessionId", 256, namePattern, isName}
+var streamSession = constraint{HeaderSession, "sessionId", 256, namePattern, isName}
 
 // Check finds what SageMaker would refuse of a request's headers; nil = nothing, or another API.
 func (r Route) Check(h http.Header) *Error {
@@ -63,7 +63,7 @@ func (r Route) Check(h http.Header) *Error {
 	}
 	var found []string
 	for _, c := range constraints {
-		if c.header == HeaderSessionID && r.Invocation == InvokeStream {
+		if c.header == HeaderSession && r.Invocation == InvokeStream {
 			c = streamSession
 		}
 		found = c.appendViolations(found, h.Get(c.header))

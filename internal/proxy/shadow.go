@@ -49,7 +49,7 @@ func (x *exchange) mirror() {
 // repeatable says that a copy makes sense: one of what asks for an answer. A session is a thing of one engine, and so is what the other
 // methods read and delete.
 func (x *exchange) repeatable() bool {
-	return x.r.Method == http.MethodPost && x.r.Header.Get(dialect.HeaderSessionID) == ""
+	return x.r.Method == http.MethodPost && x.r.Header.Get(dialect.HeaderSession) == ""
 }
 
 // cast starts a copy for a shadow, if there is room for one.

@@ -135,9 +135,12 @@ var troubles = map[string]struct {
 	answer  http.HandlerFunc // nil = nobody listens
 	outcome string           // "" = never, before Close
 }{
-	"down":          {nil, "upstream_error upstream_unreachable"},
-	"hangs":         {hang(0), ""},
-	"hangs, headed": {func(w http.ResponseWriter, r *http.Request) { _ = http.NewResponseController(w).Flush(); <-r.Context().Done() }, ""},
+	"down":  {nil, "upstream_error upstream_unreachable"},
+	"hangs": {hang(0), ""},
+	"hangs, headed": {func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}, ""},
 	"never ends":    {hang(3), ""},
 	"fails":         {func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 500, "{}") }, "upstream_error"},
 	"is busy":       {func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 503, "{}") }, "upstream_error"},
@@ -293,8 +296,8 @@ func TestWhatIsNotCopied(t *testing.T) {
 		}
 	}
 	g.post(t, "/v1/chat/completions", "{")
-	g.ask(t, invokePath, chatBody, dialect.HeaderSessionID, "NEW_SESSION")
-	g.ask(t, streamPath, chatBody, dialect.HeaderSessionID, "s1")
+	g.ask(t, invokePath, chatBody, dialect.HeaderSession, "NEW_SESSION")
+	g.ask(t, streamPath, chatBody, dialect.HeaderSession, "s1")
 	g.ask(t, invokePath, chatBody, dialect.HeaderTargetVariant, "next") // a shadow serves nobody
 	g.access(t, 6)
 	if strings.Contains(scrape(g), "warmpath_shadow_requests_total{") || len(shadow.received()) > 0 {
