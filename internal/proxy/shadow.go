@@ -58,22 +58,32 @@ func (x *exchange) cast(s *endpoint.Shadow) {
 	if !all.open.TryRLock() {
 		return // closing
 	}
-	limit := ""
+	limit, kept := "", x.keeps()
 	switch {
 	case all.ctx.Err() != nil: // closed
 	case !s.Room.Take(1):
 		limit = "requests"
-	case !all.bodies.Take(x.body.size()):
+	case !all.bodies.Take(kept):
 		s.Room.Leave(1)
 		limit = "memory"
 	default:
-		go x.copyFor(s).run()
+		go x.copyFor(s).run(kept)
 		return
 	}
 	all.open.RUnlock()
 	if limit != "" {
 		x.Metrics.ShadowDropped(x.rec.Endpoint, s.Variant().Name, limit)
 	}
+}
+
+// keeps is how many bytes of bodies a copy keeps: the client's and, where the engine gets another, that one, which is as large as the
+// client's plan has it.
+func (x *exchange) keeps() int64 {
+	n := x.body.size()
+	if x.plan.decoded {
+		n += int64(len(x.plan.body))
+	}
+	return n
 }
 
 // copyFor is an exchange of its own that nobody waits for: it goes on when the client leaves, and its answer goes nowhere. The body is
@@ -93,10 +103,10 @@ func (x *exchange) copyFor(s *endpoint.Shadow) *exchange {
 	}
 }
 
-// run takes a copy through its life: plan, forward, account.
-func (x *exchange) run() {
+// run takes a copy that keeps that many bytes through its life: plan, forward, account.
+func (x *exchange) run(kept int64) {
 	defer x.shadows.open.RUnlock()
-	defer x.vanish()
+	defer x.vanish(kept)
 	err := x.decide()
 	if err == nil {
 		err = x.forward()
@@ -107,7 +117,7 @@ func (x *exchange) run() {
 }
 
 // vanish is finish for a copy. A panic ends here: it may not end the clients' requests, as it would.
-func (x *exchange) vanish() {
+func (x *exchange) vanish(kept int64) {
 	if p := recover(); p != nil {
 		x.Log.Error("panic in a copy for a shadow variant", "endpoint", x.rec.Endpoint, "variant", x.rec.Variant,
 			"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
@@ -116,7 +126,7 @@ func (x *exchange) vanish() {
 	x.rec.Total = x.Now().Sub(x.rec.Start)
 	x.rec.BytesIn = x.body.size()
 	x.plan.release()
-	x.shadows.bodies.Leave(x.body.size())
+	x.shadows.bodies.Leave(kept)
 	x.body.release()
 	x.shadow.Room.Leave(1)
 	x.Metrics.ObserveShadow(&x.rec)

@@ -265,6 +265,26 @@ func TestShadowsAreBounded(t *testing.T) {
 	}
 }
 
+// A small body can decode to a large one, which then is what a copy keeps.
+func TestShadowsKeepNoMoreThanTheyMay(t *testing.T) {
+	g := newRig(t, routing.NameRandom, newReplica(t, nil))
+	g.endpoint.Models, g.endpoint.Aliases = []string{"m"}, map[string]string{"alias": "m"}
+	g.retable()
+	shadow := newReplica(t, nil)
+	g.shade(t, 1, shadow.URL)
+	g.proxy.shadows.bodies = endpoint.NewRoom(1 << 20)
+	for _, model := range []string{"alias", "m"} { // written anew for the engine, or passed on as it is
+		body := zipped(t, `{"model":"`+model+`","messages":[{"role":"user","content":"`+strings.Repeat("a", 1<<20)+`"}]}`)
+		if resp, _ := g.ask(t, "/v1/chat/completions", body, "Content-Encoding", "gzip"); resp.StatusCode != http.StatusOK {
+			t.Errorf("the client got %s", resp.Status)
+		}
+	}
+	g.copies(t, 1)
+	if n := g.dropped("memory"); n != 1 || len(shadow.received()) != 1 || shadow.received()[0].length > 1<<16 {
+		t.Errorf("%d dropped, %d copied, want one each, and the small one copied", n, len(shadow.received()))
+	}
+}
+
 func TestClientThatLeavesLeavesItsShadow(t *testing.T) {
 	release, shadow := holding(t)
 	g := newRig(t, routing.NameRandom, newReplica(t, hang(0)))
