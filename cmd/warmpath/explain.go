@@ -136,6 +136,9 @@ func (f *explainFlags) print(w io.Writer, e *proxy.Explanation) error {
 	if e.Hint != "" {
 		fmt.Fprintf(t, "hint id\t%s\n", e.Hint)
 	}
+	for _, s := range e.Shadows {
+		fmt.Fprintf(t, "shadow\t%s gets copies of %.4g %% (pool %s, %s)\n", s.Variant, 100*s.Share, s.Pool, s.Strategy)
+	}
 	if e.Degraded {
 		fmt.Fprintf(t, "warning\tno replica is ready; they are tried all the same\n")
 	}

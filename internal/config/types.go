@@ -257,6 +257,8 @@ type Endpoint struct {
 	Record *Record `yaml:"record"`
 	// Variants are the weighted parts of the endpoint. At least one.
 	Variants []Variant `yaml:"variants" required:"true"`
+	// ShadowVariants get copies of the endpoint's requests, whose answers are thrown away. See docs/shadow.md.
+	ShadowVariants []ShadowVariant `yaml:"shadow_variants"`
 
 	// ByAPI says that the endpoint was made by the control plane. Clients reach it by its name, never by a model.
 	ByAPI bool `yaml:"-"`
@@ -302,6 +304,19 @@ type Variant struct {
 	Pool string `yaml:"pool" required:"true"`
 	// Weight is the variant's share of the endpoint's requests, relative to the sum of all weights. 0 means no requests.
 	Weight float64 `yaml:"weight" default:"1" min:"0"`
+	// Routing is how a replica of the pool is chosen.
+	Routing Routing `yaml:"routing"`
+}
+
+// ShadowVariant is a pool to be tried with the endpoint's requests. Clients get nothing of it: neither its answers nor its failures.
+type ShadowVariant struct {
+	// Name identifies the variant in metrics, beside the endpoint's other variants. Without it, the name of its pool is used.
+	Name string `yaml:"name"`
+	// Pool is the name of the pool whose replicas get the copies. None of the endpoint's `variants` may use it: the copies would
+	// slow the requests of clients.
+	Pool string `yaml:"pool" required:"true"`
+	// Share is the share of the endpoint's requests that is copied, 0 to 1.
+	Share float64 `yaml:"share" default:"1" min:"0" max:"1"`
 	// Routing is how a replica of the pool is chosen.
 	Routing Routing `yaml:"routing"`
 }

@@ -26,6 +26,7 @@ func (r *report) endpoints(cfg *Config) {
 		r.invocationsPath(e.InvocationsPath, join(path, "invocations_path"))
 		r.timeouts(e.Timeouts, join(path, "timeouts"))
 		r.variants(e.Variants, cfg.Pools, join(path, "variants"))
+		r.shadows(e, cfg.Pools, join(path, "shadow_variants"))
 		r.record(e.Record, name, join(path, "record"), recordings)
 	}
 }

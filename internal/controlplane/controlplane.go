@@ -33,9 +33,9 @@ type Options struct {
 	Pool func(name string) (ready int, exists bool)
 	// Configured finds an endpoint of the configuration file by its name, without regard to case.
 	Configured func(endpoint string) bool
-	// Apply puts the endpoints made by API into use, each with its variants, all of them each time; those without variants only hold
-	// their names. An error means that nothing has changed. It is called by one goroutine at a time.
-	Apply func(endpoints map[string][]config.Variant) error
+	// Apply puts the endpoints made by API into use, all of them each time; of each only the variants are set, and those without
+	// variants only hold their names. An error means that nothing has changed. It is called by one goroutine at a time.
+	Apply func(endpoints map[string]config.Endpoint) error
 	// Now is the clock.
 	Now func() time.Time
 	// Log takes each change, and errors that are not a client's.
@@ -50,8 +50,8 @@ type Server struct {
 	changed chan struct{} // holds a value when an endpoint has begun a transition
 
 	state   atomic.Pointer[state]
-	mu      sync.Mutex                  // held while the state is replaced
-	applied map[string][]config.Variant // what the router has
+	mu      sync.Mutex                 // held while the state is replaced
+	applied map[string]config.Endpoint // what the router has
 }
 
 // Open reads the state file; without one there is nothing yet, and a file that could not be made is an error. It does not call Apply:
@@ -74,7 +74,7 @@ func Open(o Options) (*Server, error) {
 }
 
 // Stored reads what a state file holds, as Endpoints would give it. A file that is not there holds nothing.
-func Stored(path string) (map[string][]config.Variant, error) {
+func Stored(path string) (map[string]config.Endpoint, error) {
 	s, err := (&store{path: path}).load()
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func Stored(path string) (map[string][]config.Variant, error) {
 }
 
 // Endpoints gives the endpoints as Apply would get them.
-func (s *Server) Endpoints() map[string][]config.Variant { return s.state.Load().serving() }
+func (s *Server) Endpoints() map[string]config.Endpoint { return s.state.Load().serving() }
 
 // Run moves endpoints along until ctx ends: into service when their replicas are ready, to Failed when they are not in time, and out
 // of existence when they are deleted.

@@ -49,7 +49,7 @@ func (d *deployment) waitsFor(pool func(string) (ready int, exists bool)) (waiti
 	if d.Reweighs {
 		return false, ""
 	}
-	for _, v := range d.Variants {
+	for _, v := range d.all() {
 		ready, exists := pool(v.Settings.ModelName)
 		if ready > 0 {
 			continue

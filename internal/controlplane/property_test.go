@@ -98,13 +98,14 @@ func drawCall(t *rapid.T) (operation, body string) {
 	weight := rapid.SampledFrom([]string{"0", "1", "2.5", "-1"})
 	switch operation = rapid.SampledFrom([]string{"CreateEndpointConfig", "CreateEndpoint", "UpdateEndpoint", "UpdateEndpointWeightsAndCapacities", "DeleteEndpoint", "DeleteEndpointConfig", "AddTags", "DeleteTags"}).Draw(t, "operation"); operation {
 	case "CreateEndpointConfig":
-		body = fmt.Sprintf(`{"EndpointConfigName":%q,"ProductionVariants":[%s]}`, name(), variants.Draw(t, "variants"))
+		shadows := rapid.SampledFrom([]string{"", `,"ShadowProductionVariants":[{"VariantName":"s","ModelName":"n","InitialVariantWeight":0.5}]`}).Draw(t, "shadows")
+		body = fmt.Sprintf(`{"EndpointConfigName":%q,"ProductionVariants":[%s]%s}`, name(), variants.Draw(t, "variants"), shadows)
 	case "CreateEndpoint":
 		body = fmt.Sprintf(`{"EndpointName":%q,"EndpointConfigName":%q,"Tags":[{"Key":"k","Value":"v"}]}`, name(), name())
 	case "UpdateEndpoint":
 		body = fmt.Sprintf(`{"EndpointName":%q,"EndpointConfigName":%q,"RetainAllVariantProperties":%v}`, name(), name(), rapid.Bool().Draw(t, "retain"))
 	case "UpdateEndpointWeightsAndCapacities":
-		body = fmt.Sprintf(`{"EndpointName":%q,"DesiredWeightsAndCapacities":[{"VariantName":"v","DesiredWeight":%s}]}`, name(), weight.Draw(t, "weight"))
+		body = fmt.Sprintf(`{"EndpointName":%q,"DesiredWeightsAndCapacities":[{"VariantName":%q,"DesiredWeight":%s}]}`, name(), rapid.SampledFrom([]string{"v", "s"}).Draw(t, "variant"), weight.Draw(t, "weight"))
 	case "DeleteEndpoint":
 		body = fmt.Sprintf(`{"EndpointName":%q}`, name())
 	case "DeleteEndpointConfig":

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,6 +63,7 @@ type deployment struct {
 	ConfigName string         `json:"endpoint_config"`
 	Started    instant        `json:"started"`
 	Variants   []variant      `json:"variants"`
+	Shadows    []variant      `json:"shadows,omitzero"`
 	Settings   configSettings `json:"settings"` // without variants
 	// Reweighs says that only weights and counts differ from what is in service.
 	Reweighs bool `json:"reweighs,omitzero"`
@@ -98,25 +100,33 @@ func key(name string) string { return strings.ToLower(name) }
 
 // deploy puts an endpoint configuration to use.
 func (c endpointConfig) deploy(now instant) *deployment {
-	d := &deployment{ConfigName: c.Name, Started: now, Settings: c.Settings}
-	d.Settings.ProductionVariants = nil
-	for _, p := range c.Settings.ProductionVariants {
-		v := variant{Weight: 1, Count: 1, Settings: p}
-		if p.InitialVariantWeight != nil {
-			v.Weight = *p.InitialVariantWeight
-		}
+	d := &deployment{
+		ConfigName: c.Name, Started: now, Settings: c.Settings,
+		Variants: initial(c.Settings.ProductionVariants), Shadows: initial(c.Settings.ShadowProductionVariants),
+	}
+	d.Settings.ProductionVariants, d.Settings.ShadowProductionVariants = nil, nil
+	return d
+}
+
+// initial are variants as an endpoint configuration wants them.
+func initial(settings []productionVariant) (all []variant) {
+	for _, p := range settings {
+		v := variant{Weight: variantWeight(p), Count: 1, Settings: p}
 		if p.InitialInstanceCount != nil {
 			v.Count = *p.InitialInstanceCount
 		}
-		d.Variants = append(d.Variants, v)
+		all = append(all, v)
 	}
-	return d
+	return all
 }
+
+// all lists the variants, then the shadows.
+func (d *deployment) all() []variant { return slices.Concat(d.Variants, d.Shadows) }
 
 // timeout is how long the deployment may wait for its replicas.
 func (d *deployment) timeout() time.Duration {
 	longest := time.Duration(0)
-	for _, v := range d.Variants {
+	for _, v := range d.all() {
 		if seconds := v.Settings.StartupTimeout; seconds != nil {
 			longest = max(longest, time.Duration(*seconds)*time.Second)
 		}
@@ -127,7 +137,7 @@ func (d *deployment) timeout() time.Duration {
 	return longest
 }
 
-// totalWeight is the sum of the weights.
+// totalWeight is the sum of the weights of the variants that serve clients.
 func (d *deployment) totalWeight() (sum float64) {
 	for _, v := range d.Variants {
 		sum += v.Weight
@@ -136,16 +146,19 @@ func (d *deployment) totalWeight() (sum float64) {
 }
 
 // serving gives the variants that each endpoint serves with. Those that do not serve, or not yet, have none and hold their names.
-func (s *state) serving() map[string][]config.Variant {
-	made := make(map[string][]config.Variant, len(s.Endpoints))
+func (s *state) serving() map[string]config.Endpoint {
+	made := make(map[string]config.Endpoint, len(s.Endpoints))
 	for _, e := range s.Endpoints {
-		var variants []config.Variant
-		if e.Current != nil {
-			for _, v := range e.Current.Variants {
-				variants = append(variants, v.routed())
+		var serves config.Endpoint
+		if d := e.Current; d != nil {
+			for _, v := range d.Variants {
+				serves.Variants = append(serves.Variants, v.routed())
+			}
+			for _, v := range d.Shadows {
+				serves.ShadowVariants = append(serves.ShadowVariants, v.shadowing(d.totalWeight()))
 			}
 		}
-		made[e.Name] = variants
+		made[e.Name] = serves
 	}
 	return made
 }
@@ -160,6 +173,12 @@ func (v variant) routed() config.Variant {
 		}
 	}
 	return c
+}
+
+// shadowing is the variant as the router takes a shadow. Its weight is relative to that of the variant it shadows, which is not 0.
+func (v variant) shadowing(weight float64) config.ShadowVariant {
+	c := v.routed()
+	return config.ShadowVariant{Name: c.Name, Pool: c.Pool, Share: min(1, v.Weight/weight), Routing: c.Routing}
 }
 
 // validate finds what no operation could have made.
@@ -204,7 +223,7 @@ func (e endpoint) validate() error {
 		if len(d.Variants) == 0 || d.totalWeight() <= 0 {
 			return errors.New("a deployment has no variant that could take a request")
 		}
-		for _, v := range d.Variants {
+		for _, v := range d.all() {
 			if err := check(&v.Settings); err != nil {
 				return fmt.Errorf("variant %q: %w", v.Settings.VariantName, err)
 			}

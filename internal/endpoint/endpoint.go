@@ -65,6 +65,7 @@ type Endpoint struct {
 	MaxAttempts int
 	Budget      *Budget
 	Variants    []*Variant
+	Shadows     []*Shadow
 	// Recorder takes every ended request; nil = nothing is recorded.
 	Recorder *recording.Recorder
 }

@@ -75,7 +75,7 @@ func (x *exchange) attempt() (*failure, *dialect.Error) {
 func (x *exchange) newCall(lease *fleet.Lease, flight routing.Flight) *call {
 	c := &call{x: x, lease: lease, flight: flight, replica: lease.Replica(), lost: lease.Replica().Lost(), buf: buffers.Get().(*[]byte)}
 	ctx := x.r.Context()
-	if x.plan.variant.Pool.KeepOnDisconnect {
+	if x.plan.variant.Pool.KeepOnDisconnect && x.shadow == nil { // a shadow's client never leaves; only Close ends it
 		ctx = context.WithoutCancel(ctx)
 	}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)

@@ -34,6 +34,17 @@ type Explanation struct {
 	Degraded bool `json:"degraded,omitempty"`
 	// Order is the whole ranking: the first is chosen, the others are the retries.
 	Order []Place `json:"order"`
+	// Shadows are the variants that get a copy of such requests.
+	Shadows []Shadow `json:"shadows,omitempty"`
+}
+
+// Shadow is a shadow variant in an Explanation.
+type Shadow struct {
+	Variant string `json:"variant"`
+	Pool    string `json:"pool"`
+	// Share is the share of the requests that is copied, 0 to 1.
+	Share    float64 `json:"share"`
+	Strategy string  `json:"strategy"`
 }
 
 // Place is one replica in an Explanation.
@@ -61,7 +72,7 @@ func (p *Proxy) Explain(path string, header http.Header, body []byte) (*Explanat
 	if route.Refusal != nil {
 		return nil, route.Refusal
 	}
-	made, refusal := p.planFor(p.Current(), route, &http.Request{Method: http.MethodPost, URL: target, Header: header}, body)
+	made, refusal := p.planFor(p.Current(), route, &http.Request{Method: http.MethodPost, URL: target, Header: header}, body, nil)
 	if refusal != nil {
 		return nil, refusal
 	}
@@ -82,6 +93,10 @@ func (p *Proxy) explain(route dialect.Route, made *plan) *Explanation {
 	if learns {
 		learned := learner.Learned()
 		e.Learned = &learned
+	}
+	for _, s := range made.endpoint.Shadows {
+		v := s.Variant()
+		e.Shadows = append(e.Shadows, Shadow{Variant: v.Name, Pool: v.Pool.Name, Share: s.Share, Strategy: v.Strategy.Name()})
 	}
 	made.query.Limit, made.query.Now = 0, p.Now()
 	made.variant.Pool.Fleet.Acquire(func(v *fleet.View) *fleet.Replica {

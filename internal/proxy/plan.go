@@ -42,9 +42,9 @@ type plan struct {
 	encode func(dst []byte) []byte // appends the prompt's beginning for a recording, while the client's body is there; nil = not recorded
 }
 
-// planFor reads a request and decides everything but the replica. It changes nothing and is what explain shows. Beside an error there is
-// a plan if the endpoint is known.
-func (p *Proxy) planFor(s *Settings, route dialect.Route, r *http.Request, raw []byte) (*plan, *dialect.Error) {
+// planFor reads a request and decides everything but the replica: for the client, or for a copy to a shadow. It changes nothing and is
+// what explain shows. Beside an error there is a plan if the endpoint is known.
+func (p *Proxy) planFor(s *Settings, route dialect.Route, r *http.Request, raw []byte, shadow *endpoint.Shadow) (*plan, *dialect.Error) {
 	if err := route.Check(r.Header); err != nil {
 		return nil, err
 	}
@@ -61,11 +61,14 @@ func (p *Proxy) planFor(s *Settings, route dialect.Route, r *http.Request, raw [
 	if err := made.resolve(s.Table, route.Endpoint, model, named); err != nil {
 		return nil, err
 	}
+	if shadow != nil {
+		made.endpoint = shadow.As
+	}
 	made.edit(&parsed, model)
 	if err := made.join(p.Sessions, route, r.Header); err != nil {
 		return made, err
 	}
-	if err := made.choose(route, r.Header, float64(p.Random()>>11)/(1<<53)); err != nil {
+	if err := made.choose(route, r.Header, p.draw()); err != nil {
 		return made, err
 	}
 	if made.path = route.EnginePath; route.Invocation != dialect.NoInvocation {
@@ -87,6 +90,9 @@ func (p *Proxy) planFor(s *Settings, route dialect.Route, r *http.Request, raw [
 	}
 	return made, nil
 }
+
+// draw is uniform in [0, 1).
+func (p *Proxy) draw() float64 { return float64(p.Random()>>11) / (1 << 53) }
 
 // edit changes the body where an alias names another model, and where the endpoint wants to know the usage of a stream.
 func (p *plan) edit(parsed *prompt.Body, asked string) {

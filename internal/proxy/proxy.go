@@ -1,5 +1,5 @@
 // Package proxy is the request path: one request from the client's bytes to the engine's answer, in files to be read in this order:
-// proxy.go, credentials.go, body.go, plan.go, retry.go, attempt.go, relay.go, observe.go; sagemaker.go is how the answers of SageMaker's runtime API differ, session.go how its sessions stay with a replica, models.go and passthrough.go are the two side doors.
+// proxy.go, credentials.go, body.go, plan.go, retry.go, attempt.go, relay.go, observe.go; shadow.go sends copies of it to shadow variants, sagemaker.go is how the answers of SageMaker's runtime API differ, session.go how its sessions stay with a replica, models.go and passthrough.go are the two side doors.
 package proxy
 
 import (
@@ -55,11 +55,16 @@ type Options struct {
 // Proxy serves the data plane.
 type Proxy struct {
 	Options
-	alarms *alarms
+	alarms  *alarms
+	shadows *shadows
 }
 
 // New makes a Proxy. All options are required.
-func New(o Options) *Proxy { return &Proxy{Options: o, alarms: newAlarms()} }
+func New(o Options) *Proxy { return &Proxy{Options: o, alarms: newAlarms(), shadows: newShadows()} }
+
+// Close cuts off what runs for no client, which are the copies sent to shadow variants, and waits for their end. Requests of clients
+// go on, without copies.
+func (p *Proxy) Close() { p.shadows.close() }
 
 // exchange is one request on its way.
 type exchange struct {
@@ -74,9 +79,10 @@ type exchange struct {
 	claim  *auth.Claim
 	caller *auth.Caller // nil = anybody, or not known yet
 
-	route dialect.Route
-	plan  *plan
-	tried []*fleet.Replica
+	route  dialect.Route
+	shadow *endpoint.Shadow // nil = this is a client's request
+	plan   *plan
+	tried  []*fleet.Replica
 
 	opening bool // an answer has begun with which a session may have been opened
 	abort   bool // the answer must look broken to the client
@@ -124,13 +130,14 @@ func (x *exchange) serve() *dialect.Error {
 	if err := x.decide(); err != nil {
 		return err
 	}
+	x.mirror()
 	x.rec.Added = x.Now().Sub(read)
 	return x.forward()
 }
 
 // decide makes a plan, if its caller may have it, and notes it in the record.
 func (x *exchange) decide() *dialect.Error {
-	p, err := x.planFor(x.Settings, x.route, x.r, x.body.bytes())
+	p, err := x.planFor(x.Settings, x.route, x.r, x.body.bytes(), x.shadow)
 	if p != nil {
 		x.rec.Endpoint = p.endpoint.Name
 		if denied := x.permit(p.endpoint); denied != nil { // who may not use it learns nothing of its variants and sessions

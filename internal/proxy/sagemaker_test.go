@@ -565,7 +565,7 @@ func TestTheSameBlocksByWhateverPath(t *testing.T) {
 		body := `{` + model + `"messages":[{"role":"user","content":"` + prompt + `"}]}`
 		route, _ := dialect.Recognise(http.MethodPost, path)
 		r := httptest.NewRequest(http.MethodPost, path, nil)
-		made, err := g.proxy.planFor(g.settings, route, r, []byte(body))
+		made, err := g.proxy.planFor(g.settings, route, r, []byte(body), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

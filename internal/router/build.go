@@ -33,7 +33,7 @@ func placementOf(cfg *config.Config, endpoint string, v config.Variant) placemen
 func newStrategies(cfg *config.Config, before strategies) (strategies, error) {
 	made := strategies{}
 	for name, e := range cfg.Endpoints {
-		for _, v := range e.Variants {
+		for _, v := range e.AllVariants() {
 			p := placementOf(cfg, name, v)
 			if s, kept := before[p]; kept {
 				made[p] = s
@@ -56,12 +56,13 @@ type parts struct {
 	recorders  recorders
 }
 
-// newSettings is what the data plane sees of a configuration. Endpoints keep the retry budget they had.
+// newSettings is what the data plane sees of a configuration. Endpoints keep the retry budget they had, and shadows their room.
 func newSettings(cfg *config.Config, made parts, before *proxy.Settings) *proxy.Settings {
-	budgets := map[string]*endpoint.Budget{}
+	budgets, rooms := map[string]*endpoint.Budget{}, rooms{}
 	if before != nil {
 		for _, e := range before.Table.Endpoints() {
 			budgets[e.Name] = e.Budget
+			rooms.keep(e)
 		}
 	}
 	endpoints := make([]*endpoint.Endpoint, 0, len(cfg.Endpoints))
@@ -78,11 +79,16 @@ func newSettings(cfg *config.Config, made parts, before *proxy.Settings) *proxy.
 		if e.Budget == nil || e.Budget.Share() != c.Retry.Budget {
 			e.Budget = endpoint.NewBudget(c.Retry.Budget, time.Now)
 		}
-		for _, v := range c.Variants {
+		all := make([]*endpoint.Variant, 0, len(c.Variants))
+		for _, v := range c.AllVariants() {
 			p := placementOf(cfg, name, v)
-			e.Variants = append(e.Variants, &endpoint.Variant{
+			all = append(all, &endpoint.Variant{
 				Name: v.Name, Weight: v.Weight, Pool: made.pools[v.Pool].target, Strategy: made.strategies[p], Options: p.options,
 			})
+		}
+		e.Variants = all[:len(c.Variants)]
+		for i, s := range c.ShadowVariants {
+			e.Shade(all[len(c.Variants)+i], s.Share, rooms.of(name, s.Name))
 		}
 		endpoints = append(endpoints, e)
 	}

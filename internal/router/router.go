@@ -64,7 +64,7 @@ type Router struct {
 
 	mu         sync.Mutex // held by a reload from its beginning to its end
 	file       *config.Config
-	made       map[string][]config.Variant // by API
+	made       map[string]config.Endpoint // by API
 	recorders  recorders
 	strategies strategies
 
@@ -311,7 +311,7 @@ func (r *Router) beliefs() []telemetry.Belief {
 	}
 	var all []telemetry.Belief
 	for _, e := range settings.Table.Endpoints() {
-		for _, v := range e.Variants {
+		for _, v := range e.AllVariants() {
 			if learner, ok := v.Strategy.(routing.Learner); ok {
 				all = append(all, telemetry.Belief{Endpoint: e.Name, Variant: v.Name, Learned: learner.Learned()})
 			}
@@ -329,7 +329,7 @@ func (r *Router) Drain(poolName, replica string, draining bool) bool {
 }
 
 // notReady gives the reasons for which no client should be sent here. One pool with a ready replica is enough to be ready: a model
-// without replicas must not take the others out of service with it.
+// without replicas must not take the others out of service with it. A pool for shadows alone serves no client.
 func (r *Router) notReady() []string {
 	if r.stopping.Load() {
 		return []string{"shutting down"}
@@ -337,7 +337,11 @@ func (r *Router) notReady() []string {
 	r.state.RLock()
 	defer r.state.RUnlock()
 	var reasons []string
+	shadows := onlyShadows(r.config)
 	for _, name := range slices.Sorted(maps.Keys(r.pools)) {
+		if shadows[name] {
+			continue
+		}
 		v := r.pools[name].fleet.View()
 		if !v.Degraded {
 			return nil
@@ -347,9 +351,11 @@ func (r *Router) notReady() []string {
 	return reasons
 }
 
-// Close stops looking for replicas and probing them, and ends the recordings. Requests that are still open go on, unrecorded.
+// Close stops looking for replicas and probing them, cuts off copies for shadow variants, and ends the recordings. Requests that are
+// still open go on, unrecorded.
 func (r *Router) Close() {
 	r.cancel()
+	r.proxy.Close()
 	r.controlling.Wait() // it may be about to apply something
 	r.mu.Lock()
 	defer r.mu.Unlock()

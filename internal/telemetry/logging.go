@@ -63,6 +63,9 @@ func (l *accessLine) identity(r *Request) {
 	l.text("key", r.Key)
 	l.text("endpoint", r.Endpoint)
 	l.text("variant", r.Variant)
+	if r.Shadow {
+		*l = append(*l, slog.Bool("shadow", true))
+	}
 	l.text("replica", r.Replica)
 	l.text("strategy", r.Strategy)
 	l.text("decision", r.Decision)

@@ -46,6 +46,7 @@ type Metrics struct {
 	discoveryErrors, recordingDropped *prometheus.CounterVec
 	keyRequests, keyPrompt, keyOutput *prometheus.CounterVec
 	sessionsOpened, sessionsEnded     *prometheus.CounterVec
+	shadows                           shadowMetrics
 	discoveryUp                       *prometheus.GaugeVec
 	lastReloadSuccess, lastReloadTime prometheus.Gauge
 
@@ -84,6 +85,7 @@ func NewMetrics(buildVersion string) *Metrics {
 	m.declareEvents()
 	m.declareKeys()
 	m.declareSessions()
+	m.declareShadows()
 	m.registry.MustRegister(m.replicas, m.beliefs, m.sessions, prefixKeyCollector{m},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.gauge("build_info", "Always 1; the labels tell the version of Warmpath and of Go.", "version", "go_version").

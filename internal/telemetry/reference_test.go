@@ -48,6 +48,8 @@ func sample(t *testing.T) *Metrics {
 	m.ScrapeFailed("p", "a:1")
 	m.Discovery("p", false)
 	m.RecordingDropped("chat")()
+	m.ObserveShadow(&r)
+	m.ShadowDropped("chat", "next", "requests")
 	m.Watch(func() map[string][]fleet.Status {
 		return map[string][]fleet.Status{"p": {{Replica: "a:1", State: fleet.Ready, Engine: fleet.Signals{
 			Running: fleet.Read(1), Waiting: fleet.Read(0), CacheUsage: fleet.Read(0.5), CacheTokens: 4096,

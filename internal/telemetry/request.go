@@ -70,6 +70,9 @@ type Request struct {
 	PrefixKey    uint64
 	HasPrefixKey bool
 
+	// Shadow says that this was the copy of a client's request that a shadow variant got. All else is then about the copy.
+	Shadow bool
+
 	Err string // the last upstream error, never body content
 }
 
