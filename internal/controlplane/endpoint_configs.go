@@ -67,7 +67,7 @@ func (s *Server) supports(in configSettings) error {
 	if total == 0 {
 		return invalid("InitialVariantWeight is 0 in every production variant; give one a weight above 0.")
 	}
-	return nil
+	return in.supportsComponents()
 }
 
 func (s *Server) supportsVariant(v productionVariant) error {
@@ -77,10 +77,14 @@ func (s *Server) supportsVariant(v productionVariant) error {
 	case given(v.ManagedInstanceScaling):
 		return invalid("ManagedInstanceScaling is not supported by Warmpath: the replicas of production variant %q are those that its pool finds.", v.VariantName)
 	case v.ModelName == "":
-		return invalid("Production variant %q has no ModelName, and inference components are not supported by this version of Warmpath; name a pool of its configuration.", v.VariantName)
+		return nil // see supportsComponents
 	}
-	if _, exists := s.o.Pool(v.ModelName); !exists {
-		return invalid("Could not find model %q. ModelName names a pool of Warmpath's configuration, and it has no pool %s.", s.arn("model", v.ModelName), v.ModelName)
+	return s.poolExists(v.ModelName)
+}
+
+func (s *Server) poolExists(model string) error {
+	if _, exists := s.o.Pool(model); !exists {
+		return invalid("Could not find model %q. ModelName names a pool of Warmpath's configuration, and it has no pool %s.", s.arn("model", model), model)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, bufferSize); return 
 func (x *exchange) attempt() (*failure, *dialect.Error) {
 	lease, flight := x.acquire()
 	if lease == nil {
-		return nil, noReplica()
+		return nil, x.plan.noReplica()
 	}
 	x.rec.Attempts++
 	x.tried = append(x.tried, lease.Replica())

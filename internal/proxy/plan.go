@@ -202,9 +202,12 @@ func find(t *endpoint.Table, name, model string, named bool) (*endpoint.Endpoint
 	return t.Resolve(model, named)
 }
 
-// choose takes the variant that an invocation asks for, or draws one by weight.
-func (p *plan) choose(route dialect.Route, h http.Header, draw float64) *dialect.Error {
+// choose takes the inference component or the variant that is asked for below an endpoint's name, or draws a variant by weight.
+func (p *plan) choose(route dialect.Route, h http.Header, draw float64) (err *dialect.Error) {
 	target := h.Get(dialect.HeaderTargetVariant)
+	if p.variant, err = componentOf(p.endpoint, route, h); err != nil || p.variant != nil {
+		return err
+	}
 	if route.Endpoint == "" || target == "" {
 		p.variant = p.endpoint.Pick(draw)
 		return nil

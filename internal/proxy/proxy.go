@@ -1,5 +1,5 @@
 // Package proxy is the request path: one request from the client's bytes to the engine's answer, in files to be read in this order:
-// proxy.go, credentials.go, body.go, plan.go, retry.go, attempt.go, relay.go, observe.go; sagemaker.go is how the answers of SageMaker's runtime API differ, models.go and passthrough.go are the two side doors.
+// proxy.go, credentials.go, body.go, plan.go, component.go, retry.go, attempt.go, relay.go, observe.go; sagemaker.go is how the answers of SageMaker's runtime API differ, models.go and passthrough.go are the two side doors.
 package proxy
 
 import (
@@ -135,7 +135,7 @@ func (x *exchange) decide() *dialect.Error {
 		return err
 	}
 	x.plan = p
-	x.rec.Endpoint, x.rec.Variant, x.rec.Strategy = p.endpoint.Name, p.variant.Name, p.variant.Strategy.Name()
+	x.rec.Endpoint, x.rec.Variant, x.rec.Strategy = p.endpoint.Name, p.variant.Label(), p.variant.Strategy.Name()
 	x.rec.Stream = p.stream
 	return nil
 }

@@ -62,7 +62,7 @@ type Router struct {
 
 	mu         sync.Mutex // held by a reload from its beginning to its end
 	file       *config.Config
-	made       map[string][]config.Variant // by API
+	made       map[string]config.Endpoint // by API
 	recorders  recorders
 	strategies strategies
 
@@ -296,7 +296,7 @@ func (r *Router) beliefs() []telemetry.Belief {
 	for _, e := range settings.Table.Endpoints() {
 		for _, v := range e.Variants {
 			if learner, ok := v.Strategy.(routing.Learner); ok {
-				all = append(all, telemetry.Belief{Endpoint: e.Name, Variant: v.Name, Learned: learner.Learned()})
+				all = append(all, telemetry.Belief{Endpoint: e.Name, Variant: v.Label(), Learned: learner.Learned()})
 			}
 		}
 	}
