@@ -56,7 +56,8 @@ func (s *prefixAware) PrefixLength() int { return s.prefixLength }
 
 // Rank puts the first replica of the key's rendezvous order first, and the rest of that order behind it: if the first fails,
 // the key goes where it would go without it. A preferred replica at its threshold sends this one request to the least busy
-// of the others, of copies first to the least busy sibling; when those are at it too, to the least busy of all. Requests without a key go by load alone.
+// of the others, of copies first to the least busy sibling; when those are at it too, to the least busy of all. Requests without a
+// key go by load alone.
 func (s *prefixAware) Rank(q *Query, v *fleet.View, out []Candidate) []Candidate {
 	from := len(out)
 	if !q.HasKey {
@@ -70,7 +71,8 @@ func (s *prefixAware) Rank(q *Query, v *fleet.View, out []Candidate) []Candidate
 		return out
 	}
 	preferred := out[from].Replica
-	out = rank(q, v, q.Key, out[:from], s.overflow(preferred))
+	host := preferred.URL().Hostname()
+	out = rank(q, v, q.Key, out[:from], func(q *Query, v *fleet.View, r *fleet.Replica) int64 { return s.spared(q, v, r, host) })
 	label(out[from:], Overflow)
 	if i := slices.IndexFunc(out[from:], func(c Candidate) bool { return c.Replica == preferred }); i >= 0 {
 		out[from+i].Reason = Affinity
@@ -78,18 +80,12 @@ func (s *prefixAware) Rank(q *Query, v *fleet.View, out []Candidate) []Candidate
 	return out
 }
 
-// overflow is a replica's load as a request sees it that the preferred one has no room for. A sibling, on the same host, goes before
-// all others while it is below the threshold and its slow start does not withhold it.
-func (s *prefixAware) overflow(preferred *fleet.Replica) func(*Query, *fleet.View, *fleet.Replica) int64 {
-	if !s.siblingsFirst {
-		return outstanding
+// spared is a replica's load as a request sees it that the preferred one, on host, has no room for. Siblings, on the same host, go
+// before all others while they are below the threshold and their slow start does not withhold them.
+func (s *prefixAware) spared(q *Query, v *fleet.View, r *fleet.Replica, host string) int64 {
+	load := outstanding(q, v, r)
+	if s.siblingsFirst && load < s.threshold && r.URL().Hostname() == host {
+		load -= postponed
 	}
-	host := preferred.URL().Hostname()
-	return func(q *Query, v *fleet.View, r *fleet.Replica) int64 {
-		load := outstanding(q, v, r)
-		if load < s.threshold && r.URL().Hostname() == host {
-			load -= postponed
-		}
-		return load
-	}
+	return load
 }
