@@ -91,7 +91,7 @@ func New(cfg *config.Config, o Options) (*Router, error) {
 		Current: r.settings.Load, Metrics: r.metrics, Access: access, Log: r.log, Now: time.Now, Random: random,
 	})
 	r.metrics.Watch(r.Statuses)
-	r.metrics.WatchEndpoints(r.endpointNames)
+	r.metrics.WatchEndpoints(r.variantLabels)
 	r.metrics.WatchBeliefs(r.beliefs)
 	r.admin = admin.New(admin.Options{
 		NotReady: r.notReady, Metrics: r.metrics.Handler(), Pools: r.Statuses, Drain: r.Drain,
@@ -276,14 +276,20 @@ func (r *Router) Statuses() map[string][]fleet.Status {
 	return all
 }
 
-// endpointNames lists the endpoints, those made by API included.
-func (r *Router) endpointNames() []string {
-	r.state.RLock()
-	defer r.state.RUnlock()
-	if r.config == nil { // it is being built
+// variantLabels lists what the variants of each endpoint are called in metrics, those made by API included.
+func (r *Router) variantLabels() map[string][]string {
+	settings := r.settings.Load()
+	if settings == nil { // it is being built
 		return nil
 	}
-	return slices.Collect(maps.Keys(r.config.Endpoints))
+	labels := map[string][]string{}
+	for _, e := range settings.Table.Endpoints() {
+		labels[e.Name] = nil
+		for _, v := range e.Variants {
+			labels[e.Name] = append(labels[e.Name], v.Label())
+		}
+	}
+	return labels
 }
 
 // beliefs is what the strategies in use have learned, of those that learn.

@@ -80,7 +80,7 @@ func (m *Metrics) newSeries(key seriesKey) *series {
 			c.DeleteLabelValues(endpoint, variant, replica)
 		}
 	})
-	m.ownEndpoint(endpoint)
+	m.ownEndpoint(endpoint, variant)
 	return s
 }
 
