@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// With adds the endpoints that were made by API, of which only the variants and components count, to those of the file. One without variants only holds its name.
-// The error is an Errors: names are compared as SageMaker does, without regard to case, and none may be in both; every pool must be there.
+// With adds the endpoints that were made by API, of which only the variants and components count, to those of the file. One without
+// variants only holds its name. The error is an Errors: names are compared as SageMaker does, without regard to case, and none may be in
+// both; every pool must be there.
 func (c *Config) With(made map[string]Endpoint) (*Config, error) {
 	whole := *c
 	whole.Endpoints = maps.Clone(c.Endpoints)
