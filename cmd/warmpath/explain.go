@@ -122,7 +122,11 @@ func (f *explainFlags) print(w io.Writer, e *proxy.Explanation) error {
 		return out.Encode(e)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "endpoint\t%s (variant %s, pool %s, %s API)\n", e.Endpoint, e.Variant, e.Pool, e.API)
+	variant := e.Variant
+	if e.Component != "" {
+		variant += ", inference component " + e.Component
+	}
+	fmt.Fprintf(t, "endpoint\t%s (variant %s, pool %s, %s API)\n", e.Endpoint, variant, e.Pool, e.API)
 	fmt.Fprintf(t, "strategy\t%s\n", e.Strategy)
 	switch {
 	case e.Key != "":

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// With adds the endpoints that were made by API, of which only the variants count, to those of the file. One without variants only holds its name.
-// The error is an Errors: names are compared as SageMaker does, without regard to case, and none may be in both; every pool must be there.
+// With adds the endpoints that were made by API, of which only variants, components and shadows count, to those of the file. One without
+// variants only holds its name. The error is an Errors: names are compared as SageMaker does, without regard to case, and none may be in
+// both; every pool must be there.
 func (c *Config) With(made map[string]Endpoint) (*Config, error) {
 	whole := *c
 	whole.Endpoints = maps.Clone(c.Endpoints)
@@ -21,8 +22,8 @@ func (c *Config) With(made map[string]Endpoint) (*Config, error) {
 		}
 		for _, v := range made[name].AllVariants() {
 			if _, exists := c.Pools[v.Pool]; !exists {
-				r.errorf(join("pools", v.Pool), "is missing; endpoint %s, made by API, uses it in variant %s: keep the pool, or delete the endpoint by API first",
-					quoted(name), quoted(v.Name))
+				r.errorf(join("pools", v.Pool), "is missing; endpoint %s, made by API, uses it in %s: keep the pool, or delete the endpoint by API first",
+					quoted(name), v.described())
 			}
 		}
 		if len(made[name].Variants) > 0 {
@@ -42,7 +43,7 @@ func (c *Config) madeEndpoint(made Endpoint) Endpoint {
 		s = c.ControlPlane.Endpoints
 	}
 	e := newWithDefaults[Endpoint]()
-	e.ByAPI, e.Variants, e.ShadowVariants = true, made.Variants, made.ShadowVariants
+	e.ByAPI, e.Variants, e.InferenceComponents, e.ShadowVariants = true, made.Variants, made.InferenceComponents, made.ShadowVariants
 	e.InvocationsPath, e.Usage, e.SessionTTL, e.Timeouts, e.Retry = s.InvocationsPath, s.Usage, s.SessionTTL, s.Timeouts, s.Retry
 	return e
 }

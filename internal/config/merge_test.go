@@ -11,6 +11,7 @@ func TestWith(t *testing.T) {
 	uses := func(pool string) Endpoint { return Endpoint{Variants: []Variant{{Name: "v", Pool: pool, Weight: 1}}} }
 	shadowed := uses("p")
 	shadowed.ShadowVariants = []ShadowVariant{{Name: "s", Pool: "q"}}
+	hosts := Endpoint{Variants: []Variant{{Name: "v", Weight: 1}}, InferenceComponents: []InferenceComponent{{Name: "ic", Pool: "q", Variant: "v"}}}
 	tests := []struct {
 		name string
 		made map[string]Endpoint
@@ -25,6 +26,8 @@ func TestWith(t *testing.T) {
 			[]string{"pools.q: is missing; endpoint \"made\", made by API, uses it in variant \"v\": keep the pool, or delete the endpoint by API first"}},
 		{"a shadow's pool that is gone", map[string]Endpoint{"made": shadowed},
 			[]string{"pools.q: is missing; endpoint \"made\", made by API, uses it in variant \"s\": keep the pool, or delete the endpoint by API first"}},
+		{"a component's pool that is gone", map[string]Endpoint{"made": hosts},
+			[]string{"pools.q: is missing; endpoint \"made\", made by API, uses it in inference component \"ic\": keep the pool, or delete the endpoint by API first"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -2,9 +2,9 @@ package config
 
 import "slices"
 
-// AllVariants lists the variants, then the shadows as variants of no weight.
+// AllVariants lists what requests are routed to, then the shadows as variants of no weight.
 func (e Endpoint) AllVariants() []Variant {
-	all := slices.Clip(e.Variants)
+	all := slices.Clip(e.Serving())
 	for _, s := range e.ShadowVariants {
 		all = append(all, Variant{Name: s.Name, Pool: s.Pool, Routing: s.Routing})
 	}
@@ -13,6 +13,10 @@ func (e Endpoint) AllVariants() []Variant {
 
 // shadows checks an endpoint's shadow variants, beside its variants, and names those that have no name.
 func (r *report) shadows(e Endpoint, pools map[string]Pool, path string) {
+	if len(e.ShadowVariants) > 0 && e.ByComponent() {
+		r.errorf(path, "is given beside `inference_components`, which cannot be shadowed; remove the one or the others")
+		return
+	}
 	for i := range e.ShadowVariants {
 		s, at := &e.ShadowVariants[i], index(path, i)
 		r.variantPool(s.Pool, pools, join(at, "pool"))

@@ -232,7 +232,8 @@ type Ejection struct {
 // Endpoint is a named service: the models it answers to and the variants that serve them.
 type Endpoint struct {
 	// Models are the values of a request's `model` that this endpoint answers to. A single endpoint may leave them out
-	// and answers to any model.
+	// and answers to any model. An empty list, written out, means that no model leads here: clients name the endpoint in the path,
+	// `/endpoints/NAME/`.
 	Models []string `yaml:"models"`
 	// Aliases are further names for models: a request for the name on the left reaches the engine as the one on the right.
 	Aliases map[string]string `yaml:"aliases"`
@@ -257,7 +258,11 @@ type Endpoint struct {
 	Record *Record `yaml:"record"`
 	// Variants are the weighted parts of the endpoint. At least one.
 	Variants []Variant `yaml:"variants" required:"true"`
-	// ShadowVariants get copies of the endpoint's requests, whose answers are thrown away. See docs/shadow.md.
+	// InferenceComponents are the pools of variants that have none of their own. Clients name the endpoint and the component, never a
+	// model. See docs/sagemaker.md.
+	InferenceComponents []InferenceComponent `yaml:"inference_components"`
+	// ShadowVariants get copies of the endpoint's requests, whose answers are thrown away. Not with `inference_components`. See
+	// docs/shadow.md.
 	ShadowVariants []ShadowVariant `yaml:"shadow_variants"`
 
 	// ByAPI says that the endpoint was made by the control plane. Clients reach it by its name, never by a model.
@@ -300,12 +305,31 @@ type Record struct {
 type Variant struct {
 	// Name identifies the variant in metrics and headers. Without it, the name of its pool is used.
 	Name string `yaml:"name"`
-	// Pool is the name of the pool whose replicas serve the variant.
-	Pool string `yaml:"pool" required:"true"`
+	// Pool is the name of the pool whose replicas serve the variant. Left out where the endpoint has `inference_components`.
+	Pool string `yaml:"pool"`
 	// Weight is the variant's share of the endpoint's requests, relative to the sum of all weights. 0 means no requests.
 	Weight float64 `yaml:"weight" default:"1" min:"0"`
 	// Routing is how a replica of the pool is chosen.
 	Routing Routing `yaml:"routing"`
+
+	// Component is the inference component that this is, of the variant of this name; empty = the variant itself. See Endpoint.Serving.
+	Component string `yaml:"-"`
+	// NoCopies says that no replica of the pool is to be used.
+	NoCopies bool `yaml:"-"`
+}
+
+// InferenceComponent is a named group of replicas, each of them a copy of it. Several copies may share a host.
+type InferenceComponent struct {
+	// Name is what clients name, in a header or in the path: letters, digits and inner hyphens, 63 characters at most.
+	Name string `yaml:"name" required:"true"`
+	// Pool is the name of the pool whose replicas are the copies.
+	Pool string `yaml:"pool" required:"true"`
+	// Variant is the name of the variant that the component belongs to, by whose `routing` a copy is chosen. May be left out where
+	// there is one variant.
+	Variant string `yaml:"variant"`
+
+	// NoCopies says that the API wants no copy of it, so that it takes no requests.
+	NoCopies bool `yaml:"-"`
 }
 
 // ShadowVariant is a pool to be tried with the endpoint's requests. Clients get nothing of it: neither its answers nor its failures.

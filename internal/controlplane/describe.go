@@ -84,6 +84,9 @@ func (s *Server) summaries(variants, wanted []variant) (all []variantSummary) {
 
 func (s *Server) summary(v variant) variantSummary {
 	ready, _ := s.o.Pool(v.Settings.ModelName)
+	if v.Settings.ModelName == "" { // the copies of its components are counted with them
+		ready = v.Count
+	}
 	return variantSummary{
 		VariantName: v.Settings.VariantName, CurrentWeight: v.Weight, DesiredWeight: v.Weight,
 		CurrentInstanceCount: ready, DesiredInstanceCount: v.Count, RoutingConfig: v.Settings.RoutingConfig,

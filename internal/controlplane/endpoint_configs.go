@@ -65,6 +65,9 @@ func (s *Server) supports(in configSettings) error {
 	if !slices.ContainsFunc(in.ProductionVariants, func(v productionVariant) bool { return variantWeight(v) > 0 }) {
 		return invalid("InitialVariantWeight is 0 in every production variant; give one a weight above 0.")
 	}
+	if err := in.supportsComponents(); err != nil {
+		return err
+	}
 	return in.shadowing()
 }
 
@@ -76,6 +79,8 @@ func (in configSettings) shadowing() error {
 		return nil
 	case len(production) != 1 || len(shadows) != 1:
 		return invalid("With ShadowProductionVariants there must be 1 production variant and 1 shadow variant; there are %d and %d.", len(production), len(shadows))
+	case production[0].ModelName == "":
+		return invalid("ShadowProductionVariants is not supported by Warmpath beside inference components; give the production variant a ModelName, or leave the shadow out.")
 	case production[0].ModelName == shadows[0].ModelName:
 		return invalid("Shadow variant %q has the ModelName of the production variant. In Warmpath it names a pool of replicas, and the copies would slow the requests of clients there; name another pool.", shadows[0].VariantName)
 	}
@@ -89,10 +94,14 @@ func (s *Server) supportsVariant(v productionVariant) error {
 	case given(v.ManagedInstanceScaling):
 		return invalid("ManagedInstanceScaling is not supported by Warmpath: the replicas of production variant %q are those that its pool finds.", v.VariantName)
 	case v.ModelName == "":
-		return invalid("Production variant %q has no ModelName, and inference components are not supported by this version of Warmpath; name a pool of its configuration.", v.VariantName)
+		return nil // see supportsComponents
 	}
-	if _, exists := s.o.Pool(v.ModelName); !exists {
-		return invalid("Could not find model %q. ModelName names a pool of Warmpath's configuration, and it has no pool %s.", s.arn("model", v.ModelName), v.ModelName)
+	return s.poolExists(v.ModelName)
+}
+
+func (s *Server) poolExists(model string) error {
+	if _, exists := s.o.Pool(model); !exists {
+		return invalid("Could not find model %q. ModelName names a pool of Warmpath's configuration, and it has no pool %s.", s.arn("model", model), model)
 	}
 	return nil
 }

@@ -121,6 +121,9 @@ func (s *Server) updateEndpoint(in *updateEndpointInput) (endpointArn, error) {
 		if err != nil {
 			return err
 		}
+		if err := next.keepsComponents(key(in.EndpointName), d); err != nil {
+			return err
+		}
 		if in.RetainAllVariantProperties {
 			retain(d.Variants, e.Current.Variants, in.ExcludeRetainedVariantProperties)
 			retain(d.Shadows, e.Current.Shadows, in.ExcludeRetainedVariantProperties)
@@ -214,6 +217,9 @@ func (s *Server) deleteEndpoint(in *endpointName) (nothing, error) {
 		e, err := s.idle(next, in.EndpointName)
 		if err != nil {
 			return err
+		}
+		if len(next.componentsOf(key(in.EndpointName))) > 0 {
+			return invalid("Cannot delete endpoint with inference component associated. Please delete inference component and try it again.")
 		}
 		e.Status, e.Modified = deleting, now
 		next.Endpoints[key(in.EndpointName)] = e

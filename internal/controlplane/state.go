@@ -23,6 +23,8 @@ type state struct {
 	Version   int                       `json:"version"`
 	Configs   map[string]endpointConfig `json:"endpoint_configs"`
 	Endpoints map[string]endpoint       `json:"endpoints"`
+	// Components is left out where it is empty, so that a version that knows none can read the file.
+	Components map[string]component `json:"inference_components,omitempty"`
 }
 
 // endpointConfig is an endpoint configuration.
@@ -43,6 +45,13 @@ const (
 	deleting  status = "Deleting"
 	failed    status = "Failed"
 )
+
+// fits says whether what has this status serves with something, current, and is on its way to something, next.
+func (s status) fits(current, next bool) bool {
+	want := map[status][2]bool{creating: {false, true}, updating: {true, true}, inService: {true, false}, failed: {false, false}}
+	parts, known := want[s]
+	return s == deleting || known && parts == [2]bool{current, next}
+}
 
 // endpoint is an endpoint: what it serves with, and what it is on its way to.
 type endpoint struct {
@@ -77,12 +86,12 @@ type variant struct {
 }
 
 func emptyState() *state {
-	return &state{Version: stateVersion, Configs: map[string]endpointConfig{}, Endpoints: map[string]endpoint{}}
+	return &state{Version: stateVersion, Configs: map[string]endpointConfig{}, Endpoints: map[string]endpoint{}, Components: map[string]component{}}
 }
 
 // clone is a copy whose maps may be changed. What they hold may only be replaced.
 func (s *state) clone() *state {
-	return &state{Version: s.Version, Configs: maps.Clone(s.Configs), Endpoints: maps.Clone(s.Endpoints)}
+	return &state{Version: s.Version, Configs: maps.Clone(s.Configs), Endpoints: maps.Clone(s.Endpoints), Components: maps.Clone(s.Components)}
 }
 
 // with is a copy that has e under k, or nothing there if e is nil.
@@ -145,10 +154,11 @@ func (d *deployment) totalWeight() (sum float64) {
 	return sum
 }
 
-// serving gives the variants that each endpoint serves with. Those that do not serve, or not yet, have none and hold their names.
+// serving gives what each endpoint serves with: variants, components and shadows. Those that do not serve, or not yet, have none and hold
+// their names.
 func (s *state) serving() map[string]config.Endpoint {
 	made := make(map[string]config.Endpoint, len(s.Endpoints))
-	for _, e := range s.Endpoints {
+	for k, e := range s.Endpoints {
 		var serves config.Endpoint
 		if d := e.Current; d != nil {
 			for _, v := range d.Variants {
@@ -157,6 +167,7 @@ func (s *state) serving() map[string]config.Endpoint {
 			for _, v := range d.Shadows {
 				serves.ShadowVariants = append(serves.ShadowVariants, v.shadowing(d.totalWeight()))
 			}
+			serves.InferenceComponents = s.servingComponents(k)
 		}
 		made[e.Name] = serves
 	}
@@ -186,7 +197,7 @@ func (s *state) validate() error {
 	if s.Version != stateVersion {
 		return fmt.Errorf("its version is %d, and this Warmpath reads %d", s.Version, stateVersion)
 	}
-	if s.Configs == nil || s.Endpoints == nil {
+	if s.Configs == nil || s.Endpoints == nil || s.Components == nil {
 		return errors.New("it has no endpoint_configs or no endpoints")
 	}
 	for k, c := range s.Configs {
@@ -205,15 +216,11 @@ func (s *state) validate() error {
 			return fmt.Errorf("endpoint %q: %w", e.Name, err)
 		}
 	}
-	return nil
+	return s.validateComponents()
 }
 
 func (e endpoint) validate() error {
-	want := map[status][2]bool{ // has a current and a next deployment
-		creating: {false, true}, updating: {true, true}, inService: {true, false}, failed: {false, false},
-	}
-	parts, known := want[e.Status]
-	if e.Status != deleting && (!known || parts != [2]bool{e.Current != nil, e.Next != nil}) {
+	if !e.Status.fits(e.Current != nil, e.Next != nil) {
 		return fmt.Errorf("status %q does not fit its deployments", e.Status)
 	}
 	for _, d := range []*deployment{e.Current, e.Next} {

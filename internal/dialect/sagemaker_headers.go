@@ -30,6 +30,7 @@ type constraint struct {
 
 const (
 	namePattern      = "[a-zA-Z0-9](-*[a-zA-Z0-9])*"
+	componentPattern = `[a-zA-Z0-9]([\-a-zA-Z0-9]*[a-zA-Z0-9])?`
 	printablePattern = `\A\S[\p{Print}]*\z`
 )
 
@@ -44,6 +45,7 @@ var constraints = [...]constraint{
 	{HeaderPrefix + "Target-Container-Hostname", "targetContainerHostname", 63, namePattern, isName},
 	{HeaderPrefix + "Inference-Id", "inferenceId", 64, printablePattern, isPrintable},
 	{HeaderPrefix + "Enable-Explanations", "enableExplanations", 64, ".*", isASCII},
+	{HeaderInferenceComponent, "inferenceComponentName", 63, componentPattern, isName},
 	{HeaderPrefixAwareID, "prefixAwareId", 64, printablePattern, isPrintable},
 	{HeaderSession, "sessionId", 256, "(NEW_SESSION)|" + namePattern, isSession},
 }
@@ -53,10 +55,10 @@ var streamSession = constraint{HeaderSession, "sessionId", 256, namePattern, isN
 
 // Check finds what SageMaker would refuse of a request's headers; nil = nothing, or another API.
 func (r Route) Check(h http.Header) *Error {
-	if r.Endpoint != "" && h.Get(HeaderInferenceComponent) != "" {
-		return errComponent
-	}
 	if r.Invocation == NoInvocation {
+		if r.Endpoint != "" && h.Get(HeaderInferenceComponent) != "" { // SageMaker refuses it there, whatever its value
+			return errComponentHeader
+		}
 		return nil
 	}
 	var found []string

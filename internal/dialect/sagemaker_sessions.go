@@ -62,9 +62,9 @@ func SessionGone(id, why string) *Error {
 		Message: "Session " + clip(id, maxEchoed) + " is gone: " + why + "; start another with NEW_SESSION."}
 }
 
-// SessionMismatch is the answer to a request of a session that asks for another variant than the session's.
-func SessionMismatch(id, variant, target string) *Error {
+// SessionMismatch is the answer to a request of a session that asks for another variant or inference component than the session's.
+func SessionMismatch(id, keeper, asked string) *Error {
 	return &Error{Status: http.StatusBadRequest, Code: "session_mismatch",
-		Message: "Session " + clip(id, maxEchoed) + " is kept by the variant " + variant + ", not by " + clip(target, maxEchoed) +
-			"; leave TargetVariant out, or start another session there with NEW_SESSION."}
+		Message: "Session " + clip(id, maxEchoed) + " is kept by " + keeper + ", not by " + asked +
+			"; ask for that one, or start another session with NEW_SESSION."}
 }

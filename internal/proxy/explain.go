@@ -12,14 +12,16 @@ import (
 
 // Explanation says where a request would go and why.
 type Explanation struct {
-	API      string          `json:"api"`
-	Endpoint string          `json:"endpoint"`
-	Variant  string          `json:"variant"`
-	Pool     string          `json:"pool"`
-	Model    string          `json:"model,omitempty"`
-	Stream   bool            `json:"stream"`
-	Strategy string          `json:"strategy"`
-	Options  routing.Options `json:"options,omitzero"`
+	API      string `json:"api"`
+	Endpoint string `json:"endpoint"`
+	Variant  string `json:"variant"`
+	// Component is the inference component of the variant that the request names; empty = the endpoint has none.
+	Component string          `json:"component,omitempty"`
+	Pool      string          `json:"pool"`
+	Model     string          `json:"model,omitempty"`
+	Stream    bool            `json:"stream"`
+	Strategy  string          `json:"strategy"`
+	Options   routing.Options `json:"options,omitzero"`
 	// Key is the hash that the placement follows, in hexadecimal; empty if the request has none and goes by load.
 	Key string `json:"key,omitempty"`
 	// Window is how much of the prompt went into the key, in bytes or characters as WindowUnit says.
@@ -81,7 +83,8 @@ func (p *Proxy) Explain(path string, header http.Header, body []byte) (*Explanat
 
 func (p *Proxy) explain(route dialect.Route, made *plan) *Explanation {
 	e := &Explanation{
-		API: route.Dialect.Name(), Endpoint: made.endpoint.Name, Variant: made.variant.Name, Pool: made.variant.Pool.Name,
+		API: route.Dialect.Name(), Endpoint: made.endpoint.Name, Variant: made.variant.Name, Component: made.variant.Component,
+		Pool:  made.variant.Pool.Name,
 		Model: made.model, Stream: made.stream, Strategy: made.variant.Strategy.Name(), Options: made.variant.Options, Hint: made.hint,
 	}
 	if made.query.HasKey {

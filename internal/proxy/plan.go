@@ -65,10 +65,10 @@ func (p *Proxy) planFor(s *Settings, route dialect.Route, r *http.Request, raw [
 		made.endpoint = shadow.As
 	}
 	made.edit(&parsed, model)
-	if err := made.join(p.Sessions, route, r.Header); err != nil {
+	if err := made.choose(route, r.Header, p.draw()); err != nil {
 		return made, err
 	}
-	if err := made.choose(route, r.Header, p.draw()); err != nil {
+	if err := made.join(p.Sessions, route, r.Header); err != nil {
 		return made, err
 	}
 	if made.path = route.EnginePath; route.Invocation != dialect.NoInvocation {
@@ -218,12 +218,12 @@ func find(t *endpoint.Table, name, model string, named bool) (*endpoint.Endpoint
 	return t.Resolve(model, named)
 }
 
-// choose takes the variant of the request's session, or the one that an invocation asks for, or draws one by weight.
-func (p *plan) choose(route dialect.Route, h http.Header, draw float64) *dialect.Error {
-	if p.session != nil {
-		return nil
-	}
+// choose takes the inference component or the variant that is asked for below an endpoint's name, or draws a variant by weight.
+func (p *plan) choose(route dialect.Route, h http.Header, draw float64) (err *dialect.Error) {
 	target := h.Get(dialect.HeaderTargetVariant)
+	if p.variant, err = componentOf(p.endpoint, route, h); err != nil || p.variant != nil {
+		return err
+	}
 	if route.Endpoint == "" || target == "" {
 		p.variant = p.endpoint.Pick(draw)
 		return nil

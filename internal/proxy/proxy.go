@@ -1,5 +1,5 @@
 // Package proxy is the request path: one request from the client's bytes to the engine's answer, in files to be read in this order:
-// proxy.go, credentials.go, body.go, plan.go, retry.go, attempt.go, relay.go, observe.go; shadow.go sends copies of it to shadow variants, sagemaker.go is how the answers of SageMaker's runtime API differ, session.go how its sessions stay with a replica, models.go and passthrough.go are the two side doors.
+// proxy.go, credentials.go, body.go, plan.go, component.go, retry.go, attempt.go, relay.go, observe.go; shadow.go sends copies of it to shadow variants, sagemaker.go is how the answers of SageMaker's runtime API differ, session.go how its sessions stay with a replica, models.go and passthrough.go are the two side doors.
 package proxy
 
 import (
@@ -149,7 +149,7 @@ func (x *exchange) decide() *dialect.Error {
 		return err
 	}
 	x.plan = p
-	x.rec.Variant, x.rec.Strategy = p.variant.Name, p.variant.Strategy.Name()
+	x.rec.Variant, x.rec.Strategy = p.variant.Label(), p.variant.Strategy.Name()
 	x.rec.Stream, x.rec.PrefixKey, x.rec.HasPrefixKey = p.stream, p.query.Key, p.query.HasKey
 	return nil
 }

@@ -99,9 +99,13 @@ func (x *exchange) giveUp(f *failure) *dialect.Error {
 }
 
 // noReplica is the answer of a fleet that has nobody to offer.
-func noReplica() *dialect.Error {
-	return &dialect.Error{Status: http.StatusServiceUnavailable, Code: "no_replica", RetryAfter: time.Second,
+func (p *plan) noReplica() *dialect.Error {
+	e := &dialect.Error{Status: http.StatusServiceUnavailable, Code: "no_replica", RetryAfter: time.Second,
 		Message: "no replica is there to serve this model now; try again"}
+	if c := p.variant.Component; c != "" { // as SageMaker begins
+		e.Message = "Inference Component has no capacity to process this request: " + c + " has no copies now; try again, or give it some"
+	}
+	return e
 }
 
 // acquire lets the variant's strategy choose a replica and counts the request there in the same step. A strategy that learns gets

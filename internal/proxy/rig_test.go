@@ -222,7 +222,7 @@ func (g *rig) inFlight() (n int64) {
 
 // accessLine is what tests look at in an access line.
 type accessLine struct {
-	Msg, Level, ID, Method, Path, Key, Endpoint, Replica, Decision, Outcome, Code, Error string
+	Msg, Level, ID, Method, Path, Key, Endpoint, Variant, Replica, Decision, Outcome, Code, Error string
 
 	Status, Attempts int
 	BytesIn          int64 `json:"bytes_in"`

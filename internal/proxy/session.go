@@ -19,7 +19,7 @@ type membership struct {
 	session.Pin
 }
 
-// join finds the session that a request belongs to, if it names one, and with it the variant.
+// join finds the session that a request belongs to, if it names one, and takes its variant in place of the one that was drawn.
 func (p *plan) join(t *session.Table, route dialect.Route, h http.Header) *dialect.Error {
 	id := h.Get(dialect.HeaderSession)
 	if id == "" || id == dialect.NewSession || !route.HasSessions() {
@@ -29,25 +29,26 @@ func (p *plan) join(t *session.Table, route dialect.Route, h http.Header) *diale
 	if !known {
 		return dialect.SessionNotFound(id)
 	}
-	member := &membership{id, pin}
-	if p.variant = member.variantOf(p.endpoint); p.variant == nil || member.Gone() {
+	member, keeper := &membership{id, pin}, (*endpoint.Variant)(nil)
+	if keeper = member.variantOf(p.endpoint); keeper == nil || member.Gone() {
 		return member.refusal()
 	}
-	if target := h.Get(dialect.HeaderTargetVariant); route.Endpoint != "" && target != "" && target != p.variant.Name {
-		return dialect.SessionMismatch(id, p.variant.Name, target)
+	named := p.endpoint.ByComponent || route.Endpoint != "" && h.Get(dialect.HeaderTargetVariant) != ""
+	if named && keeper != p.variant {
+		return dialect.SessionMismatch(id, keeper.Label(), p.variant.Label())
 	}
-	p.session = member
+	p.session, p.variant = member, keeper
 	return nil
 }
 
 // variantOf finds the variant whose pool has the session's replica. A reload may have renamed the one in which it was opened.
 func (m *membership) variantOf(e *endpoint.Endpoint) *endpoint.Variant {
 	has := func(v *endpoint.Variant) bool { return slices.Contains(v.Pool.Fleet.View().Replicas, m.Replica) }
-	if v := e.Variant(m.Variant); v != nil && has(v) {
-		return v
-	}
-	if i := slices.IndexFunc(e.Variants, has); i >= 0 {
-		return e.Variants[i]
+	same := func(v *endpoint.Variant) bool { return v.Label() == m.Variant && has(v) }
+	for _, fits := range []func(*endpoint.Variant) bool{same, has} {
+		if i := slices.IndexFunc(e.Variants, fits); i >= 0 {
+			return e.Variants[i]
+		}
 	}
 	return nil
 }
@@ -85,7 +86,7 @@ func opens(route dialect.Route, h http.Header) bool {
 func (x *exchange) nobody() *dialect.Error {
 	switch m := x.plan.session; {
 	case m == nil:
-		return noReplica()
+		return x.plan.noReplica()
 	case m.Gone():
 		return m.refusal()
 	}
@@ -110,7 +111,7 @@ func (c *call) track() {
 		return
 	}
 	pin := session.Pin{
-		Variant: x.plan.variant.Name, Replica: c.replica, Life: c.lost,
+		Variant: x.plan.variant.Label(), Replica: c.replica, Life: c.lost,
 		Expires: now.Add(cmp.Or(lasts, x.plan.endpoint.SessionTTL)),
 	}
 	if x.Sessions.Open(x.plan.endpoint.Name, id, pin) {

@@ -169,7 +169,7 @@ func TestSessionsBeatThresholdsAndWeights(t *testing.T) {
 	if resp, body := g.ask(t, invokePath, chatBody, sessionID, id, "X-Amzn-SageMaker-Target-Variant", "main"); resp.StatusCode != 200 {
 		t.Errorf("its own variant asked for: got %d %s", resp.StatusCode, body)
 	}
-	want := "Session " + id + " is kept by the variant main, not by other; leave TargetVariant out, or start another session there with NEW_SESSION."
+	want := "Session " + id + " is kept by main, not by other; ask for that one, or start another session with NEW_SESSION."
 	if message, code := g.refused(t, id, "X-Amzn-SageMaker-Target-Variant", "other"); message != want || code != "session_mismatch" {
 		t.Errorf("another variant asked for: got %s, %q", code, message)
 	}

@@ -97,7 +97,7 @@ func New(cfg *config.Config, o Options) (*Router, error) {
 		Current: r.settings.Load, Metrics: r.metrics, Sessions: r.sessions, Access: access, Log: r.log, Now: time.Now, Random: random,
 	})
 	r.metrics.Watch(r.Statuses)
-	r.metrics.WatchEndpoints(r.endpointNames)
+	r.metrics.WatchEndpoints(r.variantLabels)
 	r.metrics.WatchBeliefs(r.beliefs)
 	r.metrics.WatchSessions(r.sessionCounts)
 	r.admin = admin.New(admin.Options{
@@ -284,20 +284,26 @@ func (r *Router) Statuses() map[string][]fleet.Status {
 	return all
 }
 
-// endpointNames lists the endpoints, those made by API included.
-func (r *Router) endpointNames() []string {
-	r.state.RLock()
-	defer r.state.RUnlock()
-	if r.config == nil { // it is being built
+// variantLabels lists what the variants of each endpoint are called in metrics, those made by API included.
+func (r *Router) variantLabels() map[string][]string {
+	settings := r.settings.Load()
+	if settings == nil { // it is being built
 		return nil
 	}
-	return slices.Collect(maps.Keys(r.config.Endpoints))
+	labels := map[string][]string{}
+	for _, e := range settings.Table.Endpoints() {
+		labels[e.Name] = nil
+		for _, v := range e.Variants {
+			labels[e.Name] = append(labels[e.Name], v.Label())
+		}
+	}
+	return labels
 }
 
 // sessionCounts is how many sessions each endpoint has.
 func (r *Router) sessionCounts() map[string]int {
 	counts := map[string]int{}
-	for _, name := range r.endpointNames() {
+	for name := range r.variantLabels() {
 		counts[name] = r.sessions.Count(name)
 	}
 	return counts
@@ -313,7 +319,7 @@ func (r *Router) beliefs() []telemetry.Belief {
 	for _, e := range settings.Table.Endpoints() {
 		for _, v := range e.AllVariants() {
 			if learner, ok := v.Strategy.(routing.Learner); ok {
-				all = append(all, telemetry.Belief{Endpoint: e.Name, Variant: v.Name, Learned: learner.Learned()})
+				all = append(all, telemetry.Belief{Endpoint: e.Name, Variant: v.Label(), Learned: learner.Learned()})
 			}
 		}
 	}

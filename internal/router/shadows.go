@@ -37,7 +37,7 @@ func onlyShadows(cfg *config.Config) map[string]bool {
 		}
 	}
 	for _, e := range cfg.Endpoints {
-		for _, v := range e.Variants {
+		for _, v := range e.Serving() {
 			delete(only, v.Pool)
 		}
 	}

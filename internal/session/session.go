@@ -15,7 +15,7 @@ const Limit = 100_000
 
 // Pin says where a session is kept, and until when.
 type Pin struct {
-	// Variant is the name of the endpoint's variant that the session was opened in.
+	// Variant is the label of the endpoint's variant, or inference component, that the session was opened in.
 	Variant string
 	Replica *fleet.Replica
 	// Life ends with the engine process that keeps the session: it is the replica's Lost as it was when the session was opened.

@@ -53,7 +53,7 @@ type Metrics struct {
 	replicas   *replicaCollector
 	beliefs    *beliefCollector
 	sessions   *sessionCollector
-	endpoints  atomic.Pointer[func() []string]
+	endpoints  atomic.Pointer[func() map[string][]string]
 	byEndpoint []interface { // those that have the label
 		DeletePartialMatch(labels prometheus.Labels) int
 	}

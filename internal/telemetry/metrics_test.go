@@ -413,8 +413,8 @@ func TestC059_ChurnWithoutScrapesIsBounded(t *testing.T) {
 
 func TestC059_RemovedEndpointsLeaveNoSeries(t *testing.T) {
 	c := newChurn()
-	present := []string{"chat"}
-	c.WatchEndpoints(func() []string { return present })
+	present := map[string][]string{"chat": {"main"}}
+	c.WatchEndpoints(func() map[string][]string { return present })
 	c.pools["p"] = []fleet.Status{{Replica: "a:1", State: fleet.Ready}}
 	call := func(endpoint string) {
 		r := streamed()
@@ -426,11 +426,11 @@ func TestC059_RemovedEndpointsLeaveNoSeries(t *testing.T) {
 	before := scrape(t, c.Metrics, "warmpath_")
 	for i := range 300 {
 		made := fmt.Sprintf("made-%d", i)
-		present = []string{"chat", made}
+		present = map[string][]string{"chat": {"main"}, made: {"main"}}
 		call(made)
 		c.clock = c.clock.Add(time.Second)
 	}
-	present = []string{"chat"}
+	present = map[string][]string{"chat": {"main"}}
 	scrape(t, c.Metrics, "warmpath_")
 	c.clock = c.clock.Add(grace - 1)
 	const last = "warmpath_requests_total{code=200,decision=affinity,endpoint=made-299,replica=a:1,variant=main}"
@@ -447,6 +447,40 @@ func TestC059_RemovedEndpointsLeaveNoSeries(t *testing.T) {
 	call("chat")
 	if got := scrape(t, c.Metrics, "warmpath_key_requests_total"); got["warmpath_key_requests_total{endpoint=chat,key=team-a,outcome=ok}"] != 2 {
 		t.Errorf("got %v, want the survivor to count on", got)
+	}
+}
+
+// Inference components come and go by API while their endpoint stays.
+func TestC059_RemovedVariantsLeaveNoSeries(t *testing.T) {
+	c := newChurn()
+	present := map[string][]string{"chat": {"main/kept"}}
+	c.WatchEndpoints(func() map[string][]string { return present })
+	c.pools["p"] = []fleet.Status{{Replica: "a:1", State: fleet.Ready}}
+	call := func(variant string) {
+		r := streamed()
+		r.Endpoint, r.Variant, r.Replica = "chat", variant, "a:1"
+		c.Observe(&r)
+		c.Retry("chat", variant, "dial")
+	}
+	call("main/kept")
+	call("") // refused before a variant was known
+	const key = "warmpath_key_"
+	before := scrape(t, c.Metrics, "warmpath_")
+	for i := range 300 {
+		made := fmt.Sprintf("main/made-%d", i)
+		present["chat"] = []string{"main/kept", made}
+		call(made)
+		c.clock = c.clock.Add(time.Second)
+	}
+	present["chat"] = []string{"main/kept"}
+	scrape(t, c.Metrics, "warmpath_")
+	c.clock = c.clock.Add(grace)
+	after := scrape(t, c.Metrics, "warmpath_")
+	for _, counted := range []map[string]float64{before, after} { // keys are counted by endpoint, whatever the variant
+		maps.DeleteFunc(counted, func(series string, _ float64) bool { return strings.HasPrefix(series, key) })
+	}
+	if diff := cmp.Diff(before, after); diff != "" || len(c.series) != 2 {
+		t.Errorf("%d series in memory, want 2; after the removed variants' grace period (-before +after):\n%s", len(c.series), diff)
 	}
 }
 

@@ -29,7 +29,7 @@ func speak(t *testing.T) vocabulary {
 		t.Fatal(err)
 	}
 	v := vocabulary{names: map[string]bool{}, labels: []string{"instance", "job", "le"}, values: map[string][]string{
-		"decision": {"affinity", "overflow", "fallback", "random", "least_outstanding", "least_latency", "pinned", "retry", "none"},
+		"decision": {"affinity", "overflow", "fallback", "random", "least_outstanding", "least_latency", "session", "retry"},
 		"outcome":  {OutcomeOK, OutcomeClientError, OutcomeRefused, OutcomeUpstreamError, OutcomeUpstreamAborted, OutcomeClientCancelled, OutcomeTimeout},
 	}}
 	for _, f := range families {

@@ -28,7 +28,8 @@ Every metric that Warmpath serves at ` + "`GET /metrics`" + ` on the admin liste
 correspond to SageMaker's is in [observability](../observability.md).
 
 Label values come from the configuration, from the addresses of replicas and from fixed lists, never from clients. A request that named no known endpoint has
-an empty ` + "`endpoint`" + `. The series of a replica, pool or endpoint that is removed stay two minutes, long enough to be scraped a last time, and go.
+an empty ` + "`endpoint`" + `; the ` + "`variant`" + ` of an inference component is VARIANT/COMPONENT. The series of a replica, pool, endpoint or variant
+that is removed stay two minutes, long enough to be scraped a last time, and go.
 
 This page is written by ` + "`go test ./internal/telemetry -update`" + `; a test fails while it differs from the code.
 

@@ -103,7 +103,7 @@ func (m *Metrics) newSeries(key seriesKey) *series {
 		}
 		delete(m.prefixKeys, place{endpoint, variant, replica})
 	})
-	m.ownEndpoint(endpoint)
+	m.ownEndpoint(endpoint, variant)
 	return s
 }
 

@@ -22,7 +22,7 @@ func (m *Metrics) SessionOpened(endpoint string) {
 	defer m.mu.Unlock()
 	endpoint = valid(endpoint)
 	m.sessionsOpened.WithLabelValues(endpoint).Inc()
-	m.ownEndpoint(endpoint)
+	m.ownEndpoint(endpoint, "")
 }
 
 // SessionEnded counts the end of a session. reason is one of Warmpath's own words.
@@ -31,7 +31,7 @@ func (m *Metrics) SessionEnded(endpoint, reason string) {
 	defer m.mu.Unlock()
 	endpoint = valid(endpoint)
 	m.sessionsEnded.WithLabelValues(endpoint, valid(reason)).Inc()
-	m.ownEndpoint(endpoint)
+	m.ownEndpoint(endpoint, "")
 }
 
 // sessionCollector reads the number of sessions at each scrape.

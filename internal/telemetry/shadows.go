@@ -55,5 +55,5 @@ func (m *Metrics) ownLate(endpoint string) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.ownEndpoint(endpoint)
+	m.ownEndpoint(endpoint, "")
 }

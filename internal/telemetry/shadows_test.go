@@ -47,7 +47,7 @@ func TestShadowsOfAnEndpointThatIsGoneGo(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	m.roster.now = func() time.Time { return now }
 	m.Watch(func() map[string][]fleet.Status { return nil })
-	m.WatchEndpoints(func() []string { return nil })
+	m.WatchEndpoints(func() map[string][]string { return nil })
 	r := streamed()
 	m.ObserveShadow(&r)
 	if got := scrape(t, m, "warmpath_shadow_"); len(got) == 0 {
