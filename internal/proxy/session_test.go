@@ -488,3 +488,25 @@ func TestStrangersLearnNothingOfSessions(t *testing.T) {
 		}
 	}
 }
+
+// Two components may share a pool, and still a session is kept by the one in which it was opened.
+func TestASessionStaysInItsComponent(t *testing.T) {
+	g := newRig(t, routing.NameLeastOutstanding, newKeeper(t))
+	component := func(name string) *endpoint.Variant {
+		return &endpoint.Variant{Name: "main", Component: name, Weight: 1, Pool: g.pool, Strategy: g.endpoint.Variants[0].Strategy}
+	}
+	g.endpoint.ByComponent, g.endpoint.NameOnly, g.endpoint.Variants = true, true, []*endpoint.Variant{component("a"), component("b")}
+	g.retable()
+	resp, _ := g.ask(t, invokePath, openBody, sessionID, "NEW_SESSION", componentHeader, "b")
+	id := resp.Header.Get("X-Amzn-SageMaker-New-Session-Id")
+	if resp, body := g.ask(t, invokePath, chatBody, sessionID, id, componentHeader, "b"); resp.StatusCode != 200 || resp.Header.Get("X-Warmpath-Decision") != "session" {
+		t.Errorf("by its component: got %d %s of %v", resp.StatusCode, body, resp.Header)
+	}
+	want := "Session " + id + " is kept by main/b, not by main/a; ask for that one, or start another session with NEW_SESSION."
+	if message, code := g.refused(t, id, componentHeader, "a"); message != want || code != "session_mismatch" {
+		t.Errorf("by another: got %s, %q", code, message)
+	}
+	if _, code := g.refused(t, id); code != "inference_component_required" {
+		t.Errorf("without one: got %s", code)
+	}
+}
