@@ -90,9 +90,9 @@ func TestASessionStaysWithItsReplica(t *testing.T) {
 		t.Run(strategy, func(t *testing.T) {
 			g := newRig(t, strategy, newKeeper(t), newKeeper(t), newKeeper(t), newKeeper(t))
 			var all sync.WaitGroup
-			for range 6 {
+			for range 3 {
 				id, kept := g.openSession(t)
-				for i := range 12 {
+				for i := range 8 {
 					path, body := invokePath, chatBody
 					switch i % 4 {
 					case 1:
@@ -113,8 +113,8 @@ func TestASessionStaysWithItsReplica(t *testing.T) {
 			}
 			all.Wait()
 			g.idle(t)
-			if n := g.sessions.Count("default"); n != 6 {
-				t.Errorf("got %d sessions, want 6", n)
+			if n := g.sessions.Count("default"); n != 3 {
+				t.Errorf("got %d sessions, want 3", n)
 			}
 		})
 	}
@@ -133,7 +133,7 @@ func TestSessionsSpread(t *testing.T) {
 			}
 			return kept
 		}
-		if kept := open(60); len(kept) != 3 {
+		if kept := open(40); len(kept) != 3 {
 			t.Errorf("%s: sessions are kept by %v, want all three", strategy, kept)
 		}
 		if kept := open(20, "X-Amzn-SageMaker-Prefix-Aware-Id", "tenant"); strategy == routing.NamePrefixAware && len(kept) != 1 {
