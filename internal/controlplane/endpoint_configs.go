@@ -93,7 +93,7 @@ func (s *Server) supportsVariant(v productionVariant) error {
 	switch {
 	case given(v.ServerlessConfig):
 		return invalid("ServerlessConfig is not supported by Warmpath: production variant %q needs a ModelName that names a pool of replicas.", v.VariantName)
-	case given(v.ManagedInstanceScaling):
+	case given(v.ManagedInstanceScaling) && v.ModelName != "": // SageMaker takes it for inference components only
 		return invalid("ManagedInstanceScaling is not supported by Warmpath: the replicas of production variant %q are those that its pool finds.", v.VariantName)
 	case v.ModelName == "":
 		return nil // see supportsComponents
