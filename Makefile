@@ -39,9 +39,14 @@ e2e: ## Run the real binary against emulated engines
 e2e-real: ## Run the real binary against llama.cpp servers (needs python3 with pip; about 5 minutes)
 	$(GO) test -count=1 -timeout 20m -tags e2ereal -v -run '^TestRealEngines$$' ./test/e2e/realengine
 
+.PHONY: e2e-aws
+e2e-aws: ## Run AWS's and OpenAI's SDKs against the real binary (needs python3 with pip; half a minute, the first time about ten)
+	cd test/e2e/aws && $(GO) test -count=1 -timeout 20m -v .
+
 .PHONY: lint
 lint: ## Check style and correctness with golangci-lint
 	$(TOOL) golangci-lint run ./...
+	cd test/e2e/aws && $(GO) tool -modfile=../../../tools/go.mod golangci-lint run ./...
 
 .PHONY: vulncheck
 vulncheck: ## Look for known vulnerabilities (needs the Go vulnerability database)
