@@ -42,6 +42,8 @@ func TestRealEngines(t *testing.T) {
 	plain.perSec = lab.rate(t, plain)
 	behind := plain
 	behind.name, behind.preamble = "preamble", 1200
+	longer := plain
+	longer.counted *= 2 // by chance: 33 % of 96 requests find their document, with a standard deviation of 5 %
 	shared, common := plain.workload(), behind.workload()
 	recorded := agents(t, recordingPath(root), 80, 7000, agentClients)
 
@@ -51,7 +53,7 @@ func TestRealEngines(t *testing.T) {
 		all = append(all, f)
 		return f
 	}
-	chance := run(shared, random)
+	chance := run(longer.workload(), random)
 	prefix := run(shared, routing{strategy: "PREFIX_AWARE", prefixLength: 2048, threshold: threshold})
 	aware := run(shared, kvAware)
 	byLoad := run(common, outstanding)
@@ -64,8 +66,8 @@ func TestRealEngines(t *testing.T) {
 	for _, length := range []int{64, 1024, 4096} {
 		t.Logf("agents: %.0f %% of the prompts share their first %d characters", 100*recorded.commonest(length), length)
 	}
-	if chance.hitRate > 0.45 {
-		t.Errorf("%s: %.1f %% cached, want at most 45 %%: the caches are too large to tell strategies apart", chance.run, 100*chance.hitRate)
+	if chance.hitRate > 0.5 { // with caches for all documents it would be 75 %
+		t.Errorf("%s: %.1f %% cached, want at most 50 %%: the caches are too large to tell strategies apart", chance.run, 100*chance.hitRate)
 	}
 	judge(t, prefix, 0.80, chance, 5)
 	judge(t, aware, 0.85, chance, 8)
