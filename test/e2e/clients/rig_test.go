@@ -26,6 +26,9 @@ const (
 	pollEvery   = 20 * time.Millisecond
 )
 
+// plainly asks without a connection that the engine, which closes those that are idle, might be about to close.
+var plainly = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: callLimit}
+
 // rig is everything that clients speak to. The URLs are without paths.
 type rig struct {
 	engines []string
@@ -64,7 +67,7 @@ func (r *rig) direct(request map[string]any) (o outcome, err error) {
 	if err != nil {
 		return o, err
 	}
-	response, err := http.Post(r.engines[0]+"/v1/chat/completions", "application/json", bytes.NewReader(body))
+	response, err := plainly.Post(r.engines[0]+"/v1/chat/completions", "application/json", bytes.NewReader(body))
 	if err != nil {
 		return o, err
 	}
@@ -98,7 +101,7 @@ func (r *rig) left(t *testing.T) float64 {
 func (r *rig) sum(t *testing.T, urls []string, prefix string, parts ...string) (sum float64) {
 	t.Helper()
 	for _, url := range urls {
-		response, err := http.Get(url + "/metrics")
+		response, err := plainly.Get(url + "/metrics")
 		if err != nil {
 			t.Fatal(err)
 		}
