@@ -43,9 +43,14 @@ e2e-real: ## Run the real binary against llama.cpp servers (needs python3 with p
 e2e-clients: ## Compare what other people's clients get from Warmpath and from a llama.cpp server (needs python3 with pip, and curl; about 1 minute)
 	$(GO) test -count=1 -timeout 10m -tags e2eclients -v -run '^TestClients$$' ./test/e2e/clients
 
+.PHONY: e2e-aws
+e2e-aws: ## Run AWS's and OpenAI's SDKs against the real binary (needs python3 with pip; half a minute, the first time about ten)
+	cd test/e2e/aws && $(GO) test -count=1 -timeout 20m -v .
+
 .PHONY: lint
 lint: ## Check style and correctness with golangci-lint
 	$(TOOL) golangci-lint run ./...
+	cd test/e2e/aws && $(GO) tool -modfile=../../../tools/go.mod golangci-lint run ./...
 
 .PHONY: vulncheck
 vulncheck: ## Look for known vulnerabilities (needs the Go vulnerability database)

@@ -317,6 +317,36 @@ func TestStreamedInvocationRunsOutOfTime(t *testing.T) {
 	}
 }
 
+// TestExceptionLeavesWithTheEndOfItsStream: a client that stops reading at the exception must find the answer at its end.
+func TestExceptionLeavesWithTheEndOfItsStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemoryNet()
+		n.engine(t, "engine:80", hang(1))
+		g := assemble(t, routing.NameRandom, n.dial, "http://engine")
+		g.endpoint.Timeouts = endpoint.Timeouts{Idle: 10 * time.Second}
+		n.serve(t, "proxy:80", g.proxy.ServeHTTP)
+		c, err := n.dial(t.Context(), "memory", "proxy:80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: proxy\r\nContent-Length: %d\r\n\r\n%s", streamPath, len(chatBody), chatBody)
+		written := make([]byte, 1<<16) // a read takes what one write brought
+		for {
+			k, err := c.Read(written)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.Contains(written[:k], []byte("ModelStreamError")) {
+				if !bytes.HasSuffix(written[:k], []byte("\r\n0\r\n\r\n")) {
+					t.Errorf("the exception came alone: %q", written[:k])
+				}
+				return
+			}
+		}
+	})
+}
+
 // TestRouterFailsWithinAStream: what the router itself lacks is not the model's failure.
 func TestRouterFailsWithinAStream(t *testing.T) {
 	g := newRigAt(t, routing.NameRandom, refusing)

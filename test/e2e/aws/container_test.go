@@ -57,7 +57,7 @@ func (c *container) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id := r.Header.Get("X-Amzn-Sagemaker-Inference-Id")
-	defer func() { c.ledger.end(id, r.Context()) }()
+	defer func() { c.ledger.end(r.Context(), id) }()
 	var o order
 	if json.Unmarshal(body, &o) != nil {
 		o.Mode = "echo"
@@ -125,7 +125,7 @@ func (l *ledger) entry(id string) chan string {
 	return l.ended[id]
 }
 
-func (l *ledger) end(id string, ctx context.Context) {
+func (l *ledger) end(ctx context.Context, id string) {
 	how := "whole"
 	if ctx.Err() != nil {
 		how = "cancelled"

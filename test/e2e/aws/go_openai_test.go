@@ -19,7 +19,6 @@ func (r *router) openAI(endpoint, key string) openai.Client {
 func question(model string) openai.ChatCompletionNewParams {
 	return openai.ChatCompletionNewParams{
 		Model: model, MaxTokens: openai.Int(8), Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Why is the sky blue?")},
-		StreamOptions: openai.ChatCompletionStreamOptionsParam{},
 	}
 }
 
