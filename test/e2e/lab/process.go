@@ -20,7 +20,7 @@ const (
 
 // end waits for a process that was told to stop, and kills it if it does not.
 func end(process *exec.Cmd) error {
-	kill := time.AfterFunc(stopLimit, func() { process.Process.Kill() })
+	kill := time.AfterFunc(stopLimit, func() { _ = process.Process.Kill() })
 	defer kill.Stop()
 	return process.Wait()
 }

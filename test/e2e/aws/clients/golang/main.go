@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log"
 	"os"
 )
@@ -43,7 +44,7 @@ type stream interface {
 	next() bool
 	// whole is all events, once there is no next.
 	whole() (any, error)
-	Close() error
+	io.Closer
 }
 
 func main() {
