@@ -27,8 +27,8 @@ fuzz: ## Run each fuzz target for FUZZTIME (10s)
 	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' tools/fuzz.sh
 
 .PHONY: bench
-bench: build ## Measure prefix extraction, hashing, ranking, a whole request, and the overhead beside a bare reverse proxy (about 6 minutes)
-	$(GO) test -run '^$$' -bench 'Scan|TextKey|BytesKey|Rank|Request' -benchtime 200ms -benchmem ./internal/prompt ./internal/routing ./internal/proxy
+bench: build ## Measure prefix extraction, hashing, ranking, a whole request, a part of a stream, and the overhead beside a bare reverse proxy (about 6 minutes)
+	$(GO) test -run '^$$' -bench 'Scan|TextKey|BytesKey|Rank|Request|Part' -benchtime 200ms -benchmem ./internal/prompt ./internal/routing ./internal/proxy
 	$(GO) run ./test/overhead -warmpath bin/warmpath
 
 .PHONY: e2e

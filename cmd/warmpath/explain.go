@@ -122,7 +122,11 @@ func (f *explainFlags) print(w io.Writer, e *proxy.Explanation) error {
 		return out.Encode(e)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "endpoint\t%s (variant %s, pool %s, %s API)\n", e.Endpoint, e.Variant, e.Pool, e.API)
+	variant := e.Variant
+	if e.Component != "" {
+		variant += ", inference component " + e.Component
+	}
+	fmt.Fprintf(t, "endpoint\t%s (variant %s, pool %s, %s API)\n", e.Endpoint, variant, e.Pool, e.API)
 	fmt.Fprintf(t, "strategy\t%s\n", e.Strategy)
 	switch {
 	case e.Key != "":
@@ -135,6 +139,9 @@ func (f *explainFlags) print(w io.Writer, e *proxy.Explanation) error {
 	}
 	if e.Hint != "" {
 		fmt.Fprintf(t, "hint id\t%s\n", e.Hint)
+	}
+	for _, s := range e.Shadows {
+		fmt.Fprintf(t, "shadow\t%s gets copies of %.4g %% (pool %s, %s)\n", s.Variant, 100*s.Share, s.Pool, s.Strategy)
 	}
 	if e.Degraded {
 		fmt.Fprintf(t, "warning\tno replica is ready; they are tried all the same\n")

@@ -27,7 +27,7 @@ func (f *store) load() (*state, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control plane: state file: %w", err)
 	}
-	s := &state{}
+	s := &state{Components: map[string]component{}} // older versions know none
 	err = json.Unmarshal(data, s, json.RejectUnknownMembers(true))
 	if err == nil {
 		err = s.validate()

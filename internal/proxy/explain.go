@@ -12,14 +12,16 @@ import (
 
 // Explanation says where a request would go and why.
 type Explanation struct {
-	API      string          `json:"api"`
-	Endpoint string          `json:"endpoint"`
-	Variant  string          `json:"variant"`
-	Pool     string          `json:"pool"`
-	Model    string          `json:"model,omitempty"`
-	Stream   bool            `json:"stream"`
-	Strategy string          `json:"strategy"`
-	Options  routing.Options `json:"options,omitzero"`
+	API      string `json:"api"`
+	Endpoint string `json:"endpoint"`
+	Variant  string `json:"variant"`
+	// Component is the inference component of the variant that the request names; empty = the endpoint has none.
+	Component string          `json:"component,omitempty"`
+	Pool      string          `json:"pool"`
+	Model     string          `json:"model,omitempty"`
+	Stream    bool            `json:"stream"`
+	Strategy  string          `json:"strategy"`
+	Options   routing.Options `json:"options,omitzero"`
 	// Key is the hash that the placement follows, in hexadecimal; empty if the request has none and goes by load.
 	Key string `json:"key,omitempty"`
 	// Window is how much of the prompt went into the key, in bytes or characters as WindowUnit says.
@@ -34,6 +36,17 @@ type Explanation struct {
 	Degraded bool `json:"degraded,omitempty"`
 	// Order is the whole ranking: the first is chosen, the others are the retries.
 	Order []Place `json:"order"`
+	// Shadows are the variants that get a copy of such requests.
+	Shadows []Shadow `json:"shadows,omitempty"`
+}
+
+// Shadow is a shadow variant in an Explanation.
+type Shadow struct {
+	Variant string `json:"variant"`
+	Pool    string `json:"pool"`
+	// Share is the share of the requests that is copied, 0 to 1.
+	Share    float64 `json:"share"`
+	Strategy string  `json:"strategy"`
 }
 
 // Place is one replica in an Explanation.
@@ -61,7 +74,7 @@ func (p *Proxy) Explain(path string, header http.Header, body []byte) (*Explanat
 	if route.Refusal != nil {
 		return nil, route.Refusal
 	}
-	made, refusal := p.planFor(p.Current(), route, &http.Request{Method: http.MethodPost, URL: target, Header: header}, body)
+	made, refusal := p.planFor(p.Current(), route, &http.Request{Method: http.MethodPost, URL: target, Header: header}, body, nil)
 	if refusal != nil {
 		return nil, refusal
 	}
@@ -70,7 +83,8 @@ func (p *Proxy) Explain(path string, header http.Header, body []byte) (*Explanat
 
 func (p *Proxy) explain(route dialect.Route, made *plan) *Explanation {
 	e := &Explanation{
-		API: route.Dialect.Name(), Endpoint: made.endpoint.Name, Variant: made.variant.Name, Pool: made.variant.Pool.Name,
+		API: route.Dialect.Name(), Endpoint: made.endpoint.Name, Variant: made.variant.Name, Component: made.variant.Component,
+		Pool:  made.variant.Pool.Name,
 		Model: made.model, Stream: made.stream, Strategy: made.variant.Strategy.Name(), Options: made.variant.Options, Hint: made.hint,
 	}
 	if made.query.HasKey {
@@ -83,10 +97,14 @@ func (p *Proxy) explain(route dialect.Route, made *plan) *Explanation {
 		learned := learner.Learned()
 		e.Learned = &learned
 	}
+	for _, s := range made.endpoint.Shadows {
+		v := s.Variant()
+		e.Shadows = append(e.Shadows, Shadow{Variant: v.Name, Pool: v.Pool.Name, Share: s.Share, Strategy: v.Strategy.Name()})
+	}
 	made.query.Limit, made.query.Now = 0, p.Now()
 	made.variant.Pool.Fleet.Acquire(func(v *fleet.View) *fleet.Replica {
 		e.Degraded = v.Degraded
-		for _, c := range made.variant.Strategy.Rank(&made.query, v, nil) {
+		for _, c := range made.rank(v, nil) {
 			place := Place{Replica: c.Replica.ID(), Reason: c.Reason, InFlight: c.Replica.InFlight()}
 			if learns {
 				place.Cost = &c.Cost

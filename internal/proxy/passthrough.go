@@ -33,7 +33,7 @@ func (x *exchange) passThrough() *dialect.Error {
 	plan := x.plan
 	lease, flight := x.acquire()
 	if lease == nil {
-		return noReplica()
+		return x.nobody()
 	}
 	defer func() {
 		lease.Release()

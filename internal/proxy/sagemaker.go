@@ -29,9 +29,7 @@ func (x *exchange) reachesEngine(name string) bool {
 func (c *call) quote() health.Outcome {
 	for c.end == nil && c.n < len(*c.buf) {
 		c.watch.listen()
-		var n int
-		n, c.end = c.resp.Body.Read((*c.buf)[c.n:])
-		c.n += n
+		c.n += c.read((*c.buf)[c.n:])
 		c.watch.heard()
 	}
 	x := c.x

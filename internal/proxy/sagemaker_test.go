@@ -26,6 +26,7 @@ import (
 	"github.com/warmpath/warmpath/internal/dialect"
 	"github.com/warmpath/warmpath/internal/endpoint"
 	"github.com/warmpath/warmpath/internal/routing"
+	"github.com/warmpath/warmpath/internal/session"
 )
 
 const (
@@ -95,6 +96,8 @@ func TestWhatSDKsSend(t *testing.T) {
 		engine := newReplica(t, nil)
 		g := newRig(t, routing.NamePrefixAware, engine)
 		g.endpoint.Name, g.endpoint.Variants[0].Name = "my-endpoint", "v1"
+		kept := g.fleet.View().Replicas[0]
+		g.sessions.Open("my-endpoint", "sess-1", session.Pin{Variant: "v1", Replica: kept, Life: kept.Lost(), Expires: time.Now().Add(time.Hour)})
 		c, err := net.Dial("tcp", g.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -592,7 +595,7 @@ func TestTheSameBlocksByWhateverPath(t *testing.T) {
 		body := `{` + model + `"messages":[{"role":"user","content":"` + prompt + `"}]}`
 		route, _ := dialect.Recognise(http.MethodPost, path)
 		r := httptest.NewRequest(http.MethodPost, path, nil)
-		made, err := g.proxy.planFor(g.settings, route, r, []byte(body))
+		made, err := g.proxy.planFor(g.settings, route, r, []byte(body), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

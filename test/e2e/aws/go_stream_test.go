@@ -173,8 +173,9 @@ func wantStreamError(t *testing.T, err error, code string) {
 	}
 }
 
-// testKilled kills the engine's process in the middle of a stream.
+// testKilled kills the engine's process in the middle of a stream. A session that it kept is gone.
 func (g goClients) testKilled(t *testing.T) {
+	session, _ := g.openSession(t, "go-victim")
 	out, err := g.runtime.InvokeEndpointWithResponseStream(t.Context(), streamOf("go-victim", chat("Go on.", 8_000)))
 	if err != nil {
 		t.Fatal(err)
@@ -183,4 +184,9 @@ func (g goClients) testKilled(t *testing.T) {
 	g.victims["go"].kill()
 	_, err = read(out.GetStream())
 	wantStreamError(t, err, "StreamBroken")
+	eventually(t, "the session is gone", func() bool {
+		_, err = g.inSession(t, "go-victim", session, chat("Go on.", 2))
+		var invalid *types.ValidationError
+		return errors.As(err, &invalid)
+	})
 }

@@ -32,6 +32,9 @@ func testGo(t *testing.T, r *rig) {
 	}{
 		{"invoke", g.testInvoke}, {"invoke-errors", g.testInvokeErrors},
 		{"stream", g.testStream}, {"slow-reader", g.testSlowReader}, {"leaves", g.testLeaves}, {"stream-errors", g.testStreamErrors}, {"killed", g.testKilled},
+		{"sessions", g.testSessions},
+		{"components", g.testComponents}, {"component-life", g.testComponentLife},
+		{"shadow", g.testShadow},
 		{"control-plane", g.testControlPlane}, {"validation", g.testValidation}, {"refused-features", g.testRefusedFeatures},
 		{"signatures", g.testSignatures}, {"permissions", g.testPermissions}, {"presigned", g.testPresigned}, {"skew", g.testSkew},
 		{"openai", g.testOpenAI}, {"openai-errors", g.testOpenAIErrors}, {"openai-auth", g.testOpenAIAuth},

@@ -37,7 +37,6 @@ const (
 type rig struct {
 	binary string
 	ledger *ledger
-	prefix []string // engines that nobody else uses
 
 	open, closed *router // without and with authentication
 	victims      map[string]*process
@@ -50,12 +49,11 @@ func startRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{binary: buildBinary(t), ledger: newLedger(), victims: map[string]*process{}, engines: map[string]string{}}
 	r.clients = installClients(t)
-	_, engines := startEngines(t, r.binary, 4+len(languages), "--preset", "8b", "--model", "emulated,emulated-"+strings.Join(languages, ",emulated-"))
-	r.prefix = engines[:4]
-	pools := poolText("prefix", r.prefix...) + poolText("down", nobody(t)) + emptyPool(t)
+	_, engines := startEngines(t, r.binary, 4+3+len(languages), "--preset", "8b", "--sessions", "--model", "emulated,emulated-"+strings.Join(languages, ",emulated-"))
+	pools := poolText("prefix", engines[:4]...) + poolText("sessions", engines[4:7]...) + poolText("down", nobody(t)) + emptyPool(t)
 	for i, language := range languages {
-		r.engines[language] = engines[4+i]
-		victim, at := startEngines(t, r.binary, 1, "--preset", "8b")
+		r.engines[language] = engines[7+i]
+		victim, at := startEngines(t, r.binary, 1, "--preset", "8b", "--sessions")
 		r.victims[language] = victim
 		pools += containerPool(language+"-a", startContainer(t, language+"-a", r.ledger)) +
 			containerPool(language+"-b", startContainer(t, language+"-b", r.ledger)) +
@@ -108,7 +106,8 @@ auth:
 `, apiKey, leadID, leadSecret, guestID, guestSecret, strings.Join(languages, ", "))
 
 // configuration has, for each language, an endpoint of two containers, one of an emulated engine, one whose engine is to be killed,
-// and one that waits for nobody; and for all one whose replica is down and one that has none.
+// one of inference components, and one that waits for nobody; and for all one whose replica is down, one that has none, and one
+// whose replicas keep sessions.
 func (r *rig) configuration(t *testing.T, pools string) string {
 	t.Helper()
 	var b strings.Builder
@@ -116,10 +115,14 @@ func (r *rig) configuration(t *testing.T, pools string) string {
 	fmt.Fprintf(&b, "control_plane: {listen: '127.0.0.1:0', state_file: %s}\n", filepath.Join(t.TempDir(), "state.json"))
 	fmt.Fprintf(&b, "pools:\n%sendpoints:\n", pools)
 	b.WriteString("  down: {models: [down], variants: [{pool: down}]}\n  empty: {models: [empty], variants: [{pool: empty}]}\n")
+	b.WriteString("  sessions: {models: [sessions], variants: [{pool: sessions, routing: {strategy: RANDOM}}]}\n")
 	for _, language := range languages {
 		fmt.Fprintf(&b, `  %[1]s: {models: [%[1]s], variants: [{name: a, pool: %[1]s-a}, {name: b, pool: %[1]s-b, weight: 0}]}
   %[1]s-llm: {models: [emulated-%[1]s], aliases: {%[1]s-alias: emulated-%[1]s}, variants: [{pool: %[1]s-llm}]}
   %[1]s-victim: {models: [%[1]s-victim], variants: [{pool: %[1]s-victim}]}
+  %[1]s-shared:
+    variants: [{name: main}]
+    inference_components: [{name: %[1]s-a, pool: %[1]s-a}, {name: %[1]s-b, pool: %[1]s-b}, {name: %[1]s-llm, pool: %[1]s-llm}]
   %[1]s-hasty: {models: [%[1]s-hasty], variants: [{pool: %[1]s-a}], timeouts: {idle: 500ms}}
 `, language)
 	}

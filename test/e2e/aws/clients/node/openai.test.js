@@ -31,9 +31,14 @@ test("answers", async () => {
   assert.equal((await client().embeddings.create({ model: "emulated-node", input: "x" })).data.length, 1);
 });
 
+test("an inference component", async () => {
+  assert.ok((await ask(client("node-shared/inference-components/node-llm"))).choices.length);
+});
+
 test("errors", async () => {
   for (const [of, status, code, more] of [
-    [client("missing"), 400, "validation_error"], [client("empty"), 503, "no_replica"], [client(), 404, null, { model: "none" }], [client(), 400, null, { messages: [] }],
+    [client("missing"), 400, "validation_error"], [client("node-shared/inference-components/none"), 400, "validation_error"],
+    [client("empty"), 503, "no_replica"], [client(), 404, null, { model: "none" }], [client(), 400, null, { messages: [] }],
     [client("node-llm", rig.closed, "another"), 401, "credentials_unknown"], [client("node-llm", rig.closed, rig.oldToken), 401, "signature_expired"],
   ]) {
     const error = await ask(of, more).then(() => assert.fail("no error"), (e) => e);

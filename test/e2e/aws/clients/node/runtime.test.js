@@ -55,6 +55,17 @@ test("refusals", async () => {
     "asynchronous invocations are not supported");
 });
 
+test("inference components", async () => {
+  for (const InferenceComponentName of ["node-a", "node-b"]) {
+    const got = JSON.parse(Buffer.from((await invoke({ EndpointName: "node-shared", InferenceComponentName })).Body).toString());
+    assert.equal(got.container, InferenceComponentName);
+  }
+  const text = await read((await stream(chat("Hello.", 3), { EndpointName: "node-shared", InferenceComponentName: "node-llm" })).Body);
+  assert.ok(text.endsWith("data: [DONE]\n\n"), text);
+  for (const input of [{ EndpointName: "node-shared", InferenceComponentName: "none" }, { EndpointName: "node-shared" }, { InferenceComponentName: "node-a" }])
+    await refused(invoke(input), "ValidationError", 400);
+});
+
 test("streams", async () => {
   const answer = await stream(order("parts", { parts: 5, size: 100 }), { Accept: "text/plain", CustomAttributes: "trace=8", InferenceId: "node-stream" });
   assert.equal(await read(answer.Body), parts(5, 100));
@@ -97,6 +108,23 @@ test("streams that cannot be completed", async () => {
   }
   await refused(stream(order("status", { status: 400, text: "no" })), "ModelError", 424, "Received client error (400) from ");
   await refused(stream(order("echo"), { SessionId: "NEW_SESSION" }), "ValidationError", 400);
+});
+
+const inSession = (EndpointName, SessionId, Body) => invoke({ EndpointName, SessionId, Body });
+
+// sessionBody is what SageMaker's containers take for a session: NEW_SESSION or CLOSE.
+const sessionBody = (requestType) => JSON.stringify({ requestType });
+
+test("sessions", async () => {
+  const opened = await inSession("sessions", "NEW_SESSION", sessionBody("NEW_SESSION"));
+  const [session] = opened.NewSessionId.split("; Expires=");
+  const replica = open.headers["x-warmpath-replica"];
+  for (let n = 0; n < 8; n++) {
+    assert.ok((await read((await stream(chat("Go on.", 2), { EndpointName: "sessions", SessionId: session })).Body)).includes("[DONE]"));
+    assert.deepEqual([open.headers["x-warmpath-replica"], open.headers["x-warmpath-decision"]], [replica, "session"]);
+  }
+  assert.equal((await inSession("sessions", session, sessionBody("CLOSE"))).ClosedSessionId, session);
+  for (const unknown of [session, "never-opened"]) await refused(inSession("sessions", unknown, chat("Go on.", 2)), "ValidationError", 400);
 });
 
 test("an engine that is killed", async () => {

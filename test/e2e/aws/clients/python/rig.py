@@ -49,9 +49,10 @@ def ended(inference_id):
     return call(f"{RIG['hand']}/ended/{inference_id}")
 
 
-def in_flight(pool):
+def metric(series):
+    """The sum of the open router's series whose line begins so."""
     lines = call(OPEN["admin"] + "/metrics").splitlines()
-    return sum(float(line.split()[-1]) for line in lines if line.startswith(f'warmpath_in_flight{{pool="{pool}"'))
+    return sum(float(line.split()[-1]) for line in lines if line.startswith(series))
 
 
 class Case(unittest.TestCase):

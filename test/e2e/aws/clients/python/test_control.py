@@ -1,8 +1,10 @@
 """boto3's sagemaker: every call of the control plane, with its waiters and paginators."""
 
+import json
+
 import botocore.exceptions
 
-from rig import Case, client, order
+from rig import Case, client, metric, order
 
 ARNS = "arn:aws:sagemaker:us-east-1:000000000000:"
 control = client("sagemaker")
@@ -75,6 +77,53 @@ class ControlPlane(Case):
         self.refused("ValidationError", 400, lambda: self.answering("python-endpoint"), "Endpoint python-endpoint not found.")
         for name in ["python-one", "python-two"]:
             control.delete_endpoint_config(EndpointConfigName=name)
+
+    def test_inference_components(self):
+        control.create_endpoint_config(EndpointConfigName="python-made", ExecutionRoleArn="arn:aws:iam::123456789012:role/any",
+                                       ProductionVariants=[{"VariantName": "main", "InstanceType": "ml.p5.48xlarge", "InitialInstanceCount": 1}])
+        control.create_endpoint(EndpointName="python-made", EndpointConfigName="python-made")
+        control.get_waiter("endpoint_in_service").wait(EndpointName="python-made", WaiterConfig=SOON)
+        name = {"InferenceComponentName": "python-component"}
+
+        def specification(pool):
+            return {"ModelName": pool, "ComputeResourceRequirements": {"MinMemoryRequiredInMb": 1024, "NumberOfAcceleratorDevicesRequired": 1}}
+
+        def in_service():
+            self.eventually("it is in service", lambda: control.describe_inference_component(**name)["InferenceComponentStatus"] == "InService")
+
+        def answering():
+            return json.load(runtime.invoke_endpoint(EndpointName="python-made", Body=order(), **name)["Body"])["container"]
+        arn = control.create_inference_component(**name, EndpointName="python-made", VariantName="main", Specification=specification("python-a"),
+                                                 RuntimeConfig={"CopyCount": 1})["InferenceComponentArn"]
+        self.assertEqual(ARNS + "inference-component/python-component", arn)
+        in_service()
+        self.assertEqual({"DesiredCopyCount": 1, "CurrentCopyCount": 1}, control.describe_inference_component(**name)["RuntimeConfig"])
+        self.assertEqual("python-a", answering())
+        listed = control.list_inference_components(EndpointNameEquals="python-made", StatusEquals="InService")["InferenceComponents"]
+        self.assertEqual(["python-component"], [c["InferenceComponentName"] for c in listed])
+        control.add_tags(ResourceArn=arn, Tags=[{"Key": "team", "Value": "blue"}])
+        self.assertEqual([{"Key": "team", "Value": "blue"}], control.list_tags(ResourceArn=arn)["Tags"])
+        control.update_inference_component_runtime_config(**name, DesiredRuntimeConfig={"CopyCount": 0})
+        in_service()
+        once = client("sagemaker-runtime", retries={"total_max_attempts": 1})
+        self.refused("ServiceUnavailable", 503, lambda: once.invoke_endpoint(EndpointName="python-made", Body=order(), **name))
+        control.update_inference_component(**name, Specification=specification("python-b"), RuntimeConfig={"CopyCount": 2})
+        in_service()
+        self.assertEqual("python-b", answering())
+        self.refused("ValidationException", 400, lambda: control.delete_endpoint(EndpointName="python-made"), "Cannot delete endpoint with inference component associated.")
+        control.delete_inference_component(**name)
+        self.eventually("it is deleted", lambda: not control.list_inference_components(EndpointNameEquals="python-made")["InferenceComponents"])
+        self.refused("ValidationException", 400, lambda: control.describe_inference_component(**name), "Could not find inference component ")
+        self.delete("python-made")
+
+    def test_shadow_variant(self):
+        control.create_endpoint_config(EndpointConfigName="python-shadow", ProductionVariants=[variant()], ShadowProductionVariants=[variant("shadow", "python-b")])
+        control.create_endpoint(EndpointName="python-shadow", EndpointConfigName="python-shadow")
+        control.get_waiter("endpoint_in_service").wait(EndpointName="python-shadow", WaiterConfig=SOON)
+        self.assertEqual(["shadow"], [v["VariantName"] for v in control.describe_endpoint(EndpointName="python-shadow")["ShadowProductionVariants"]])
+        self.assertEqual({"one"}, {self.answering("python-shadow") for _ in range(10)})
+        self.eventually("ten copies are counted", lambda: metric('warmpath_shadow_requests_total{endpoint="python-shadow",outcome="ok"') == 10)
+        self.delete("python-shadow")
 
     def test_pages(self):
         for name in ["python-page-1", "python-page-2"]:

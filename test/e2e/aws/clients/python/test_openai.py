@@ -32,9 +32,13 @@ class OpenAI(Case):
         self.assertEqual(1, len(client.completions.create(model="emulated-python", prompt="Once", max_tokens=3).choices))
         self.assertTrue(client.embeddings.create(model="emulated-python", input="x").data[0].embedding)
 
+    def test_inference_component(self):
+        self.assertTrue(ask("python-shared/inference-components/python-llm").choices)
+
     def test_errors(self):
         for name, arguments, kind, code in [
             ("unknown endpoint", {"endpoint": "missing"}, openai.BadRequestError, "validation_error"),
+            ("unknown component", {"endpoint": "python-shared/inference-components/none"}, openai.BadRequestError, "validation_error"),
             ("no replica", {"endpoint": "empty"}, openai.InternalServerError, "no_replica"),
             ("unknown model", {"model": "none"}, openai.NotFoundError, None),
             ("refused by the engine", {"content": None}, openai.BadRequestError, None),

@@ -3,9 +3,9 @@
 import json
 import time
 
-from botocore.exceptions import EventStreamError
+from botocore.exceptions import ClientError, EventStreamError
 
-from rig import OPEN, RIG, Case, call, chat, client, ended, in_flight, order, parts
+from rig import OPEN, RIG, Case, call, chat, client, ended, metric, order, parts
 
 runtime = client("sagemaker-runtime")
 once = client("sagemaker-runtime", retries={"total_max_attempts": 1})
@@ -17,6 +17,26 @@ def stream(body, endpoint="python", **more):
 
 def read(events):
     return b"".join(event["PayloadPart"]["Bytes"] for event in events)
+
+
+def in_session(endpoint, session, body):
+    return runtime.invoke_endpoint(EndpointName=endpoint, SessionId=session, ContentType="application/json", Body=body)
+
+
+def session_body(kind):
+    """What SageMaker's containers take for a session: NEW_SESSION or CLOSE."""
+    return json.dumps({"requestType": kind})
+
+
+def open_session(endpoint):
+    """Opens a session, and returns its id and the replica that keeps it."""
+    answer = in_session(endpoint, "NEW_SESSION", session_body("NEW_SESSION"))
+    return answer["NewSessionId"].split("; Expires=")[0], where(answer)[0]
+
+
+def where(answer):
+    headers = answer["ResponseMetadata"]["HTTPHeaders"]
+    return headers["x-warmpath-replica"], headers["x-warmpath-decision"]
 
 
 class Invoke(Case):
@@ -42,6 +62,14 @@ class Invoke(Case):
     def test_target_variant(self):
         answer = runtime.invoke_endpoint(EndpointName="python", Body=order(), TargetVariant="b")
         self.assertEqual(("b", "python-b"), (answer["InvokedProductionVariant"], json.load(answer["Body"])["container"]))
+
+    def test_inference_components(self):
+        def answering(component, endpoint="python-shared"):
+            return json.load(runtime.invoke_endpoint(EndpointName=endpoint, Body=order(), **({"InferenceComponentName": component} if component else {}))["Body"])["container"]
+        self.assertEqual(["python-a", "python-b"], [answering("python-a"), answering("python-b")])
+        self.assertIn(b"[DONE]", read(stream(chat("Hello.", 3), "python-shared", InferenceComponentName="python-llm")["Body"]))
+        for component, endpoint in [("none", "python-shared"), (None, "python-shared"), ("python-a", "python")]:
+            self.refused("ValidationError", 400, lambda: answering(component, endpoint))
 
     def test_refusals(self):
         long = "x" * 65
@@ -99,7 +127,7 @@ class Stream(Case):
         events = stream(chat("Go on for ever.", 8000), "python-llm")["Body"]
         next(iter(events))
         events.close()
-        self.eventually("nothing is in flight", lambda: in_flight("python-llm") == 0)
+        self.eventually("nothing is in flight", lambda: metric('warmpath_in_flight{pool="python-llm"') == 0)
 
     def test_breaks(self):
         for name, endpoint, body in [
@@ -110,10 +138,17 @@ class Stream(Case):
                 self.broken(stream(body, endpoint)["Body"], parts(3, 10))
 
     def test_engine_is_killed(self):
+        session = open_session("python-victim")[0]
         events = stream(chat("Go on.", 8000), "python-victim")["Body"]
         next(iter(events))
         call(f"{RIG['hand']}/kill/python", b"")
         self.broken(events)
+
+        def gone():
+            with self.assertRaises(ClientError) as raised:
+                in_session("python-victim", session, chat("Go on.", 2))
+            return raised.exception.response["Error"]["Code"] == "ValidationError"
+        self.eventually("the session is gone", gone)
 
     def broken(self, events, before=None):
         got = b""
@@ -130,3 +165,16 @@ class Stream(Case):
         self.refused("ServiceUnavailable", 503, lambda: once.invoke_endpoint_with_response_stream(EndpointName="empty", Body=order()))
         self.refused("ValidationError", 400, lambda: stream(order(), SessionId="NEW_SESSION"),
                      "1 validation error detected: Value 'NEW_SESSION' at 'sessionId' failed to satisfy constraint")
+
+
+class Sessions(Case):
+    def test_life(self):
+        session, replica = open_session("sessions")
+        for _ in range(8):
+            self.assertEqual((replica, "session"), where(in_session("sessions", session, json.dumps({"messages": [{"role": "user", "content": "Go on."}], "max_tokens": 2}))))
+            answer = stream(chat("Go on.", 2), "sessions", SessionId=session)
+            self.assertIn(b"[DONE]", read(answer["Body"]))
+            self.assertEqual((replica, "session"), where(answer))
+        self.assertEqual(session, in_session("sessions", session, session_body("CLOSE"))["ClosedSessionId"])
+        for unknown in [session, "never-opened"]:
+            self.refused("ValidationError", 400, lambda: in_session("sessions", unknown, chat("Go on.", 2)))
