@@ -21,19 +21,11 @@ FIRST_EVENTS = 3
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else it asks the network at its start
 
 
-class OpenAI:
-    def __init__(self):
-        import openai
-
-        self.new = openai.OpenAI
-
-    def client(self, url):
-        return self.new(base_url=url + "/v1", api_key="none")
+class Client:
+    """What most clients have in common: one way to ask, and the answers, events and errors of OpenAI's generator of clients."""
 
     def plain(self, order):
-        return self.client(order["url"]).chat.completions.create(**order["request"]).model_dump()
-
-    stream = lambda self, order: self.client(order["url"]).chat.completions.create(**order["request"])
+        return self.stream(order).model_dump()
 
     def event(self, event):
         return event.model_dump()
@@ -45,23 +37,27 @@ class OpenAI:
         return {"class": type(fault).__name__, "status": getattr(fault, "status_code", None), "body": getattr(fault, "body", None), "text": str(fault)}
 
 
-class Anthropic(OpenAI):
+class OpenAI(Client):
+    def __init__(self):
+        import openai
+
+        self.new = openai.OpenAI
+
+    def stream(self, order):
+        return self.new(base_url=order["url"] + "/v1", api_key="none").chat.completions.create(**order["request"])
+
+
+class Anthropic(Client):
     def __init__(self):
         import anthropic
 
         self.new = anthropic.Anthropic
 
-    def client(self, url):
-        return self.new(base_url=url, api_key="none")
-
-    def plain(self, order):
-        return self.client(order["url"]).messages.create(**order["request"]).model_dump()
-
     def stream(self, order):
-        return self.client(order["url"]).messages.create(**order["request"])
+        return self.new(base_url=order["url"], api_key="none").messages.create(**order["request"])
 
 
-class LangChain(OpenAI):
+class LangChain(Client):
     def __init__(self):
         import langchain_openai
 
@@ -82,7 +78,7 @@ class LangChain(OpenAI):
         return self.model(order).stream(order["request"]["messages"])
 
 
-class LiteLLM(OpenAI):
+class LiteLLM(Client):
     def __init__(self):
         import litellm
 
@@ -92,11 +88,8 @@ class LiteLLM(OpenAI):
         request = dict(order["request"])
         return self.complete(model="openai/" + request.pop("model"), api_base=order["url"] + "/v1", api_key="none", **request)
 
-    def plain(self, order):
-        return self.stream(order).model_dump()
 
-
-class Boto3(OpenAI):
+class Boto3(Client):
     def __init__(self):
         import boto3
         from botocore.config import Config
