@@ -81,6 +81,8 @@ func (in configSettings) shadowing() error {
 		return invalid("With ShadowProductionVariants there must be 1 production variant and 1 shadow variant; there are %d and %d.", len(production), len(shadows))
 	case production[0].ModelName == "":
 		return invalid("ShadowProductionVariants is not supported by Warmpath beside inference components; give the production variant a ModelName, or leave the shadow out.")
+	case shadows[0].ModelName == "":
+		return invalid("Shadow variant %q has no ModelName; name a pool of Warmpath's configuration.", shadows[0].VariantName)
 	case production[0].ModelName == shadows[0].ModelName:
 		return invalid("Shadow variant %q has the ModelName of the production variant. In Warmpath it names a pool of replicas, and the copies would slow the requests of clients there; name another pool.", shadows[0].VariantName)
 	}
@@ -91,7 +93,7 @@ func (s *Server) supportsVariant(v productionVariant) error {
 	switch {
 	case given(v.ServerlessConfig):
 		return invalid("ServerlessConfig is not supported by Warmpath: production variant %q needs a ModelName that names a pool of replicas.", v.VariantName)
-	case given(v.ManagedInstanceScaling):
+	case given(v.ManagedInstanceScaling) && v.ModelName != "": // SageMaker takes it for inference components only
 		return invalid("ManagedInstanceScaling is not supported by Warmpath: the replicas of production variant %q are those that its pool finds.", v.VariantName)
 	case v.ModelName == "":
 		return nil // see supportsComponents

@@ -70,14 +70,18 @@ func TestEverythingGivenIsDescribed(t *testing.T) {
 		"ContainerStartupHealthCheckTimeoutInSeconds":600,"ModelDataDownloadTimeoutInSeconds":60,"VariantInstanceProvisionTimeoutInSeconds":300,"VolumeSizeInGB":512,
 		"AcceleratorType":"ml.eia1.medium","InferenceAmiVersion":"al2-ami","EnableSSMAccess":true,"CoreDumpConfig":{"DestinationS3Uri":"s3://b"},
 		"CapacityReservationConfig":{},"InstancePools":[{"InstanceType":"x","Priority":1}],"AcceleratorPartitionLayouts":[{}]}]}`
-	p.must(t, "CreateEndpointConfig", strings.TrimSuffix(settings, "}")+`,"Tags":[],"SomethingNewer":{"A":1}}`)
-	p.open(t)
-	var want map[string]any
-	if err := json.Unmarshal([]byte(settings), &want); err != nil {
-		t.Fatal(err)
+	const host = `{"EndpointConfigName":"host","ExecutionRoleArn":"arn:aws:iam::123456789012:role/r",
+		"ProductionVariants":[{"VariantName":"v","ManagedInstanceScaling":{"Status":"ENABLED","MinInstanceCount":1}}]}`
+	for name, settings := range map[string]string{"c": settings, "host": host} {
+		p.must(t, "CreateEndpointConfig", strings.TrimSuffix(settings, "}")+`,"Tags":[],"SomethingNewer":{"A":1}}`)
+		p.open(t)
+		var want map[string]any
+		if err := json.Unmarshal([]byte(settings), &want); err != nil {
+			t.Fatal(err)
+		}
+		want["EndpointConfigArn"], want["CreationTime"] = arnPrefix+"endpoint-config/"+name, 1796004098.5
+		same(t, "description", want, p.must(t, "DescribeEndpointConfig", `{"EndpointConfigName":"`+name+`"}`))
 	}
-	want["EndpointConfigArn"], want["CreationTime"] = arnPrefix+"endpoint-config/c", 1796004098.5
-	same(t, "description", want, p.must(t, "DescribeEndpointConfig", `{"EndpointConfigName":"c"}`))
 }
 
 // everything is all that clients can see.

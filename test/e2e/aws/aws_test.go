@@ -13,5 +13,6 @@ func TestSDKs(t *testing.T) {
 	t.Run("python", func(t *testing.T) { t.Parallel(); r.testPython(t) })
 	t.Run("node", func(t *testing.T) { t.Parallel(); r.testNode(t) })
 	t.Run("prefix-aware", func(t *testing.T) { t.Parallel(); testPrefixAware(t, r) })
+	t.Run("copies", func(t *testing.T) { t.Parallel(); testCopies(t, r) })
 	t.Run("restart", func(t *testing.T) { t.Parallel(); testRestart(t, r) })
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // clientLimit is for a whole language.
-const clientLimit = 2 * time.Minute
+const clientLimit = 5 * time.Minute
 
 // testPython runs the tests of boto3 and of OpenAI's client for Python.
 func (r *rig) testPython(t *testing.T) {
@@ -18,7 +18,7 @@ func (r *rig) testPython(t *testing.T) {
 
 // testNode runs the tests of AWS's and OpenAI's clients for JavaScript.
 func (r *rig) testNode(t *testing.T) {
-	r.runClient(t, "node", r.clients.Node, "--test", "--test-isolation=none", "--test-timeout=15000", "--test-reporter=spec", "clients/node/runtime.test.js", "clients/node/openai.test.js")
+	r.runClient(t, "node", r.clients.Node, "--test", "--test-isolation=none", "--test-timeout=60000", "--test-reporter=spec", "clients/node/runtime.test.js", "clients/node/openai.test.js")
 }
 
 // runClient runs tests in another language to their end, and looks that they leave nothing behind.

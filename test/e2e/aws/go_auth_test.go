@@ -23,7 +23,7 @@ type tamperer func(*http.Request)
 
 func (change tamperer) Do(r *http.Request) (*http.Response, error) {
 	change(r)
-	return http.DefaultClient.Do(r)
+	return unhurried{}.Do(r)
 }
 
 // invoke is a call that is of no interest but for its error.

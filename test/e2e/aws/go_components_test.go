@@ -58,17 +58,32 @@ func (g goClients) testComponents(t *testing.T) {
 }
 
 // componentStatus describes a component until it has a status.
-func (g goClients) componentStatus(t *testing.T, name string, want types.InferenceComponentStatus) *sagemaker.DescribeInferenceComponentOutput {
+func componentStatus(t *testing.T, c *sagemaker.Client, name string, want types.InferenceComponentStatus) *sagemaker.DescribeInferenceComponentOutput {
 	t.Helper()
 	var out *sagemaker.DescribeInferenceComponentOutput
 	eventually(t, name+" is "+string(want), func() (there bool) {
 		var err error
-		if out, err = g.control.DescribeInferenceComponent(t.Context(), &sagemaker.DescribeInferenceComponentInput{InferenceComponentName: &name}); err != nil {
+		if out, err = c.DescribeInferenceComponent(t.Context(), &sagemaker.DescribeInferenceComponentInput{InferenceComponentName: &name}); err != nil {
 			t.Fatal(err)
 		}
 		return out.InferenceComponentStatus == want
 	})
 	return out
+}
+
+// createComponent makes an endpoint with a variant main, and an inference component of a pool there, and waits until it is in service.
+func createComponent(t *testing.T, c *sagemaker.Client, endpoint, component, pool string) *sagemaker.CreateInferenceComponentOutput {
+	t.Helper()
+	main := variantOf("main", "", prefixAware(prefixLength, threshold))
+	main.ModelName = nil
+	createEndpoint(t, c, endpoint, main)
+	made, err := c.CreateInferenceComponent(t.Context(), &sagemaker.CreateInferenceComponentInput{InferenceComponentName: &component, EndpointName: &endpoint,
+		VariantName: main.VariantName, Specification: specification(pool), RuntimeConfig: &types.InferenceComponentRuntimeConfig{CopyCount: aws.Int32(1)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	componentStatus(t, c, component, types.InferenceComponentStatusInService)
+	return made
 }
 
 func specification(pool string) *types.InferenceComponentSpecification {
@@ -80,20 +95,11 @@ func specification(pool string) *types.InferenceComponentSpecification {
 func (g goClients) testComponentLife(t *testing.T) {
 	c, ctx := g.control, t.Context()
 	endpoint, component := aws.String("go-made"), aws.String("go-component")
-	if _, err := c.CreateEndpointConfig(ctx, &sagemaker.CreateEndpointConfigInput{EndpointConfigName: endpoint, ExecutionRoleArn: aws.String("arn:aws:iam::123456789012:role/any"),
-		ProductionVariants: []types.ProductionVariant{{VariantName: aws.String("main"), InstanceType: types.ProductionVariantInstanceTypeMlP548xlarge, InitialInstanceCount: aws.Int32(1)}}}); err != nil {
-		t.Fatal(err)
+	made := createComponent(t, c, *endpoint, *component, "go-a")
+	if *made.InferenceComponentArn != arns+"inference-component/go-component" {
+		t.Errorf("it is %s", *made.InferenceComponentArn)
 	}
-	if _, err := c.CreateEndpoint(ctx, &sagemaker.CreateEndpointInput{EndpointName: endpoint, EndpointConfigName: endpoint}); err != nil {
-		t.Fatal(err)
-	}
-	inService(t, c, *endpoint)
-	made, err := c.CreateInferenceComponent(ctx, &sagemaker.CreateInferenceComponentInput{InferenceComponentName: component, EndpointName: endpoint, VariantName: aws.String("main"),
-		Specification: specification("go-a"), RuntimeConfig: &types.InferenceComponentRuntimeConfig{CopyCount: aws.Int32(1)}})
-	if err != nil || aws.ToString(made.InferenceComponentArn) != arns+"inference-component/go-component" {
-		t.Fatalf("got %+v and %v", made, err)
-	}
-	is := g.componentStatus(t, *component, types.InferenceComponentStatusInService)
+	is := componentStatus(t, c, *component, types.InferenceComponentStatusInService)
 	if *is.RuntimeConfig.CurrentCopyCount != 1 || *is.RuntimeConfig.DesiredCopyCount != 1 || *is.EndpointName != *endpoint || *is.VariantName != "main" {
 		t.Errorf("in service as %+v", is)
 	}
@@ -128,7 +134,7 @@ func (g goClients) testComponentUpdates(t *testing.T, endpoint, component string
 			InferenceComponentName: &component, DesiredRuntimeConfig: &types.InferenceComponentRuntimeConfig{CopyCount: &n}}); err != nil {
 			t.Fatal(err)
 		}
-		g.componentStatus(t, component, types.InferenceComponentStatusInService)
+		componentStatus(t, c, component, types.InferenceComponentStatusInService)
 	}
 	copies(0)
 	wantError(t, g.component(t, endpoint, component, ""), "ServiceUnavailable", http.StatusServiceUnavailable, "")
@@ -136,7 +142,7 @@ func (g goClients) testComponentUpdates(t *testing.T, endpoint, component string
 	if _, err := c.UpdateInferenceComponent(ctx, &sagemaker.UpdateInferenceComponentInput{InferenceComponentName: &component, Specification: specification("go-b")}); err != nil {
 		t.Fatal(err)
 	}
-	g.componentStatus(t, component, types.InferenceComponentStatusInService)
+	componentStatus(t, c, component, types.InferenceComponentStatusInService)
 	if err := g.component(t, endpoint, component, "go-b"); err != nil {
 		t.Error(err)
 	}

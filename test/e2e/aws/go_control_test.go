@@ -34,7 +34,11 @@ func prefixAware(length, threshold int32) *types.ProductionVariantRoutingConfig 
 // createEndpoint makes an endpoint of one configuration of the same name and waits until it is in service.
 func createEndpoint(t *testing.T, client *sagemaker.Client, name string, variants ...types.ProductionVariant) {
 	t.Helper()
-	if _, err := client.CreateEndpointConfig(t.Context(), &sagemaker.CreateEndpointConfigInput{EndpointConfigName: &name, ProductionVariants: variants}); err != nil {
+	config := &sagemaker.CreateEndpointConfigInput{EndpointConfigName: &name, ProductionVariants: variants}
+	if variants[0].ModelName == nil { // inference components will bring it
+		config.ExecutionRoleArn = aws.String("arn:aws:iam::123456789012:role/any")
+	}
+	if _, err := client.CreateEndpointConfig(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := client.CreateEndpoint(t.Context(), &sagemaker.CreateEndpointInput{EndpointName: &name, EndpointConfigName: &name}); err != nil {

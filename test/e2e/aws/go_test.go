@@ -1,14 +1,17 @@
 package aws
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sagemaker"
 	"github.com/aws/aws-sdk-go-v2/service/sagemakerruntime"
@@ -48,15 +51,34 @@ func testGo(t *testing.T, r *rig) {
 // runtime is a client of the data listener.
 func (r *router) runtime(id, secret string, options ...func(*sagemakerruntime.Options)) *sagemakerruntime.Client {
 	return sagemakerruntime.New(sagemakerruntime.Options{
-		BaseEndpoint: aws.String(r.Data), Region: region, Credentials: credentials.NewStaticCredentialsProvider(id, secret, ""),
+		BaseEndpoint: aws.String(r.Data), Region: region, HTTPClient: unhurried{}, Credentials: credentials.NewStaticCredentialsProvider(id, secret, ""),
 	}, options...)
 }
 
 // controlPlane is a client of the control plane.
 func (r *router) controlPlane(id, secret string, options ...func(*sagemaker.Options)) *sagemaker.Client {
 	return sagemaker.New(sagemaker.Options{
-		BaseEndpoint: aws.String(r.Control), Region: region, Credentials: credentials.NewStaticCredentialsProvider(id, secret, ""),
+		BaseEndpoint: aws.String(r.Control), Region: region, HTTPClient: unhurried{}, Credentials: credentials.NewStaticCredentialsProvider(id, secret, ""),
 	}, options...)
+}
+
+// unhurried is the SDK's HTTP client, and hands bodies over in one piece. As it is, the SDK closes a request's body when the answer
+// begins; net/http, which has sent it and looks whether more is to come, takes that for a failure and closes the connection under the
+// answer. Nobody is so fast over a network, but containers of this process are, once in some dozens of calls.
+type unhurried struct{}
+
+var awsClient = awshttp.NewBuildableClient()
+
+// Do sends a request.
+func (unhurried) Do(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	return awsClient.Do(r)
 }
 
 // once makes a client try no call again.

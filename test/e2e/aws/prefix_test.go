@@ -24,13 +24,14 @@ type placed struct{ replica, decision string }
 type prefixRig struct {
 	*rig
 	*sagemakerruntime.Client
-	endpoint string
+	endpoint  string
+	component *string // nil = of an endpoint without inference components
 }
 
 // testPrefixAware has an endpoint made by CreateEndpointConfig and CreateEndpoint, calls it through InvokeEndpointWithResponseStream
 // and InvokeEndpoint, and prints what became of the requests.
 func testPrefixAware(t *testing.T, r *rig) {
-	p := prefixRig{r, r.open.runtime(leadID, leadSecret), "prefix"}
+	p := prefixRig{r, r.open.runtime(leadID, leadSecret), "prefix", nil}
 	createEndpoint(t, r.open.controlPlane(leadID, leadSecret), p.endpoint, variantOf("AllTraffic", "prefix", prefixAware(prefixLength, threshold)))
 
 	same := p.each(t, 40, func(n int) (string, string) { return document(0) + fmt.Sprint("Question ", n), "" })
@@ -69,6 +70,21 @@ func testPrefixAware(t *testing.T, r *rig) {
 	}
 	wantOverflow(t, burst, same[0].replica)
 	p.wantMetrics(t, slices.Concat(same, many, sameID, ids, short, burst))
+}
+
+// testCopies does the same with an inference component of two copies on each of two hosts: what overflows goes to the other copy on the
+// host first.
+func testCopies(t *testing.T, r *rig) {
+	p := prefixRig{r, r.open.runtime(leadID, leadSecret), "copies", aws.String("copied")}
+	createComponent(t, r.open.controlPlane(leadID, leadSecret), p.endpoint, *p.component, "copies")
+	burst := p.burst(t, 5, document(0))
+	first, sibling, last := burst[0], burst[2], burst[4]
+	host := func(to placed) string { return strings.Split(to.replica, ":")[0] }
+	if burst[1] != first || first.decision != "affinity" || burst[3] != sibling || sibling.decision != "overflow" || sibling.replica == first.replica ||
+		host(sibling) != host(first) || host(last) == host(first) || last.decision != "overflow" {
+		t.Errorf("five at once of one prefix went to %v", burst)
+	}
+	t.Logf("two copies on each of two hosts, ConcurrencyThreshold 2, 5 at once of one prefix: %v", burst)
 }
 
 // document is a text that fills the prefix window, another for each number.
@@ -111,7 +127,7 @@ func (p prefixRig) openStream(t *testing.T, in *sagemakerruntime.InvokeEndpointW
 	if err != nil {
 		t.Fatal(err)
 	}
-	if aws.ToString(out.InvokedProductionVariant) != "AllTraffic" {
+	if p.component == nil && aws.ToString(out.InvokedProductionVariant) != "AllTraffic" {
 		t.Errorf("variant %q answered", aws.ToString(out.InvokedProductionVariant))
 	}
 	return out
@@ -126,10 +142,12 @@ func whereTo(t *testing.T, out *sagemakerruntime.InvokeEndpointWithResponseStrea
 // burst opens streams that do not end while the next ones are opened, and leaves them all.
 func (p prefixRig) burst(t *testing.T, count int, text string) []placed {
 	t.Helper()
-	p.open.becomesIdle(t, "prefix")
+	p.open.becomesIdle(t, p.endpoint)
 	all := make([]placed, count)
 	for n := range all {
-		out := p.openStream(t, streamOf(p.endpoint, chat(text, 8_000)))
+		in := streamOf(p.endpoint, chat(text, 8_000))
+		in.InferenceComponentName = p.component
+		out := p.openStream(t, in)
 		defer out.GetStream().Close()
 		all[n] = whereTo(t, out)
 	}

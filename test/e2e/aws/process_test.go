@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -20,6 +19,8 @@ import (
 const (
 	startLimit = 30 * time.Second // for what must come; a busy machine may take its time
 	pollEvery  = 20 * time.Millisecond
+
+	nobody = "http://127.0.0.1:1" // where nothing listens
 )
 
 // output is what a process has said, the last of it if that is much.
@@ -193,17 +194,6 @@ func status(url string) int {
 	defer resp.Body.Close()
 	_, _ = io.Copy(io.Discard, resp.Body)
 	return resp.StatusCode
-}
-
-// nobody is an address of loopback where nothing listens.
-func nobody(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return "http://" + l.Addr().String()
 }
 
 // eventually waits for a condition.

@@ -31,6 +31,7 @@ func testRestart(t *testing.T, r *rig) {
 		t.Fatal(err)
 	}
 	was := inService(t, before, "kept")
+	createComponent(t, before, "shared", "part", "models")
 
 	router.kill()
 	router.start(t)
@@ -53,10 +54,17 @@ func testRestart(t *testing.T, r *rig) {
 	if err != nil || waits.EndpointStatus != types.EndpointStatusCreating {
 		t.Errorf("one that was being created is %+v, %v", waits, err)
 	}
+	part, err := after.DescribeInferenceComponent(t.Context(), &sagemaker.DescribeInferenceComponentInput{InferenceComponentName: aws.String("part")})
+	if err != nil || part.InferenceComponentStatus != types.InferenceComponentStatusInService || *part.EndpointName != "shared" {
+		t.Errorf("its inference component is %+v, %v", part, err)
+	}
 	_, err = after.DescribeEndpoint(t.Context(), &sagemaker.DescribeEndpointInput{EndpointName: aws.String("gone")})
 	wantError(t, err, "ValidationException", 400, "Could not find endpoint ")
 	eventually(t, "it serves again", func() bool {
+		in := invocation("shared", order{})
+		in.InferenceComponentName = aws.String("part")
+		_, ofPart := router.runtime(leadID, leadSecret).InvokeEndpoint(t.Context(), in)
 		out, err := router.runtime(leadID, leadSecret).InvokeEndpoint(t.Context(), invocation("kept", order{}))
-		return err == nil && aws.ToString(out.InvokedProductionVariant) == "one"
+		return ofPart == nil && err == nil && aws.ToString(out.InvokedProductionVariant) == "one"
 	})
 }

@@ -49,10 +49,11 @@ func startRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{binary: buildBinary(t), ledger: newLedger(), victims: map[string]*process{}, engines: map[string]string{}}
 	r.clients = installClients(t)
-	_, engines := startEngines(t, r.binary, 4+3+len(languages), "--preset", "8b", "--sessions", "--model", "emulated,emulated-"+strings.Join(languages, ",emulated-"))
-	pools := poolText("prefix", engines[:4]...) + poolText("sessions", engines[4:7]...) + poolText("down", nobody(t)) + emptyPool(t)
+	_, engines := startEngines(t, r.binary, 4+4+3+len(languages), "--preset", "8b", "--sessions", "--model", "emulated,emulated-"+strings.Join(languages, ",emulated-"))
+	pools := poolText("prefix", engines[:4]...) + poolText("sessions", engines[4:7]...) +
+		poolText("copies", engines[7], engines[8], otherHost(engines[9]), otherHost(engines[10])) + poolText("down", nobody) + emptyPool(t)
 	for i, language := range languages {
-		r.engines[language] = engines[7+i]
+		r.engines[language] = engines[11+i]
 		victim, at := startEngines(t, r.binary, 1, "--preset", "8b", "--sessions")
 		r.victims[language] = victim
 		pools += containerPool(language+"-a", startContainer(t, language+"-a", r.ledger)) +
@@ -81,6 +82,9 @@ func setFault(t *testing.T, engine, script string) {
 func poolText(name string, urls ...string) string {
 	return fmt.Sprintf("  %s: {engine: vllm, static: [%s]}\n", name, strings.Join(urls, ", "))
 }
+
+// otherHost is the same engine by another name, which makes it a replica on another host.
+func otherHost(url string) string { return strings.Replace(url, "127.0.0.1", "localhost", 1) }
 
 func containerPool(name string, c *container) string {
 	return fmt.Sprintf("  %s: {static: [%s], health: {path: /ping}}\n", name, c.URL)
@@ -123,7 +127,7 @@ func (r *rig) configuration(t *testing.T, pools string) string {
   %[1]s-shared:
     variants: [{name: main}]
     inference_components: [{name: %[1]s-a, pool: %[1]s-a}, {name: %[1]s-b, pool: %[1]s-b}, {name: %[1]s-llm, pool: %[1]s-llm}]
-  %[1]s-hasty: {models: [%[1]s-hasty], variants: [{pool: %[1]s-a}], timeouts: {idle: 500ms}}
+  %[1]s-hasty: {models: [%[1]s-hasty], variants: [{pool: %[1]s-a}], timeouts: {idle: 2s}}
 `, language)
 	}
 	return b.String()
