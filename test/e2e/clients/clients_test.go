@@ -40,9 +40,7 @@ func TestClients(t *testing.T) {
 		{name: "curl, HTTP/2", curl: &curl{option: "--http2-prior-knowledge", version: "2", engine: isEngine}},
 		{name: "curl, upgrade to HTTP/2", curl: &curl{option: "--http2", version: "1.1", engine: isEngine}},
 	}
-	if err := r.warm(); err != nil {
-		t.Fatal(err)
-	}
+	r.warm(t)
 	var results results
 	t.Run("clients", func(t *testing.T) {
 		for _, c := range all {
@@ -56,15 +54,19 @@ func TestClients(t *testing.T) {
 }
 
 // warm lets every engine read the prompts once, so that the clients do not all wait for that.
-func (r *rig) warm() error {
-	for range engines {
-		for _, c := range calls() {
-			if o, err := r.direct(c.request); err != nil || c.fails != (o.Error != nil) {
-				return fmt.Errorf("engine: %s: %v: %w", c.name, o.Error, err)
+func (r *rig) warm(t *testing.T) {
+	t.Helper()
+	var working sync.WaitGroup
+	for _, engine := range r.engines {
+		working.Go(func() {
+			for _, c := range calls() {
+				if o, err := direct(engine, c.request); err != nil || c.fails != (o.Error != nil) {
+					t.Errorf("engine: %s: %v: %v", c.name, o.Error, err)
+				}
 			}
-		}
+		})
 	}
-	return nil
+	working.Wait()
 }
 
 // try makes one client's calls.
@@ -105,12 +107,12 @@ func (r *rig) try(t *testing.T, c contestant, results *results) {
 func (r *rig) compare(c contestant, speaker client, call call) error {
 	r.quiet.RLock()
 	defer r.quiet.RUnlock()
-	var direct outcome
+	var own outcome
 	var err error
 	if c.sagemaker {
-		direct, err = r.direct(call.request)
+		own, err = direct(r.engines[0], call.request)
 	} else {
-		direct, err = speaker.call(r.engines[0], call.request)
+		own, err = speaker.call(r.engines[0], call.request)
 	}
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)
@@ -119,7 +121,7 @@ func (r *rig) compare(c contestant, speaker client, call call) error {
 	if err != nil {
 		return fmt.Errorf("warmpath: %w", err)
 	}
-	return call.judge(direct, by)
+	return call.judge(own, by)
 }
 
 // abandon begins a stream by way of Warmpath and leaves it. The engine must stop then: it must not come to the end of the stream.

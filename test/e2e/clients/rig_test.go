@@ -62,12 +62,12 @@ endpoints:
 }
 
 // direct sends a request to an engine as no client does: what a runtime API's client is compared with, since no engine has that API.
-func (r *rig) direct(request map[string]any) (o outcome, err error) {
+func direct(engine string, request map[string]any) (o outcome, err error) {
 	body, err := json.Marshal(request)
 	if err != nil {
 		return o, err
 	}
-	response, err := plainly.Post(r.engines[0]+"/v1/chat/completions", "application/json", bytes.NewReader(body))
+	response, err := plainly.Post(engine+"/v1/chat/completions", "application/json", bytes.NewReader(body))
 	if err != nil {
 		return o, err
 	}
