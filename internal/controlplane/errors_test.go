@@ -119,9 +119,9 @@ func TestErrors(t *testing.T) {
 		{name: "not JSON", operation: "DescribeEndpoint", body: `{"EndpointName":`, code: "SerializationException", want: "The request is not a JSON object."},
 		{name: "not an object", operation: "DescribeEndpoint", body: `[]`, code: "SerializationException", want: "The request is not a JSON object."},
 		{name: "a text for a number", operation: "CreateEndpointConfig", body: withVariants(`{`+okVariant+`,"InitialInstanceCount":"4"}`, ""), code: "SerializationException", want: "/ProductionVariants/0/InitialInstanceCount holds a value of the wrong type: a string."},
-		{name: "a fraction for a count", operation: "CreateEndpointConfig", body: withVariants(`{`+okVariant+`,"InitialInstanceCount":1.5}`, ""), code: "SerializationException", want: "/ProductionVariants/0/InitialInstanceCount holds a value of the wrong type: a number that does not fit."},
+		{name: "a fraction for a count", operation: "CreateEndpointConfig", body: withVariants(`{`+okVariant+`,"InitialInstanceCount":1.5}`, ""), code: "SerializationException", want: "/ProductionVariants/0/InitialInstanceCount holds a value of the wrong type: a number, of this size or at all."},
 		{name: "a date for a number of seconds", operation: "ListEndpoints", body: `{"CreationTimeAfter":"2026-11-30"}`, code: "SerializationException", want: "/CreationTimeAfter holds a value of the wrong type: a string."},
-		{name: "unknown operation", operation: "CreateModel", body: `{}`, code: "UnknownOperationException", want: "The control plane does not know the operation 'SageMaker.CreateModel'."},
+		{name: "unknown operation", operation: "CreateModel", body: `{}`, code: "UnknownOperationException", want: "The control plane does not know the operation 'SageMaker.CreateModel'. Models are pools of replicas, which stand in Warmpath's configuration file."},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

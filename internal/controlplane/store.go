@@ -22,6 +22,9 @@ type store struct {
 func (f *store) load() (*state, error) {
 	data, err := os.ReadFile(f.path)
 	if errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(filepath.Dir(f.path)); err != nil {
+			return nil, fmt.Errorf("control plane: state file %s: %w; make the directory, or write another control_plane.state_file", f.path, err)
+		}
 		return emptyState(), nil
 	}
 	if err != nil {

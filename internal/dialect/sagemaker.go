@@ -47,7 +47,8 @@ func (SageMaker) Route(method, path string) (Route, bool) {
 // The operations that are known and not served.
 var (
 	errOperation = &Error{Status: http.StatusNotFound, Code: "unknown_path", Name: "UnknownOperationException",
-		Message: "there is no such operation; those of an endpoint are POST invocations, POST invocations-response-stream and, below openai/v1, OpenAI's"}
+		Message: "there is no such operation; those of an endpoint are POST invocations and POST invocations-response-stream, which take an inference component " +
+			"in a header, and OpenAI's below openai/v1 or inference-components/COMPONENT/openai/v1"}
 	errAsync = &Error{Status: http.StatusBadRequest, Code: "operation_not_supported",
 		Message: "asynchronous invocations are not supported: there is no store for their answers; call InvokeEndpoint or InvokeEndpointWithResponseStream"}
 	errBidirectional = &Error{Status: http.StatusBadRequest, Code: "operation_not_supported",

@@ -32,11 +32,14 @@ func NoComponents(endpoint string) *Error {
 
 // ComponentRequired is the answer to a request that names no inference component where it must. It begins as SageMaker's does, by which
 // clients know it.
-func ComponentRequired(endpoint string) *Error {
+func ComponentRequired(endpoint string, i Invocation) *Error {
+	where := "X-Amzn-SageMaker-Inference-Component"
+	if i == NoInvocation {
+		where = "the path, /endpoints/" + endpoint + "/inference-components/COMPONENT/openai/v1"
+	}
 	return &Error{Status: http.StatusBadRequest, Code: "inference_component_required",
 		Message: "Inference Component Name header is required for endpoints to which you plan to deploy inference components. " +
-			"Endpoint " + endpoint + " has them; name one in X-Amzn-SageMaker-Inference-Component, or in the path " +
-			"/endpoints/" + endpoint + "/inference-components/COMPONENT/openai/v1."}
+			"Endpoint " + endpoint + " has them; name one in " + where + "."}
 }
 
 // NotOnVariant is the answer to a TargetVariant that is not the one of the inference component.

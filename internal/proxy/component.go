@@ -16,7 +16,7 @@ func componentOf(e *endpoint.Endpoint, route dialect.Route, h http.Header) (*end
 		name = cmp.Or(name, h.Get(dialect.HeaderInferenceComponent))
 	}
 	if name == "" && e.ByComponent {
-		return nil, dialect.ComponentRequired(e.Name)
+		return nil, dialect.ComponentRequired(e.Name, route.Invocation)
 	}
 	c, err := namedComponent(e, name)
 	if target := h.Get(dialect.HeaderTargetVariant); c != nil && target != "" && target != c.Name {

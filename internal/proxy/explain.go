@@ -6,6 +6,7 @@ import (
 	"net/url"
 
 	"github.com/warmpath/warmpath/internal/dialect"
+	"github.com/warmpath/warmpath/internal/endpoint"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/routing"
 )
@@ -74,11 +75,24 @@ func (p *Proxy) Explain(path string, header http.Header, body []byte) (*Explanat
 	if route.Refusal != nil {
 		return nil, route.Refusal
 	}
-	made, refusal := p.planFor(p.Current(), route, &http.Request{Method: http.MethodPost, URL: target, Header: header}, body, nil)
+	r := &http.Request{Method: http.MethodPost, URL: target, Header: header}
+	made, refusal := p.planFor(p.Current(), route, r, body, nil)
 	if refusal != nil {
 		return nil, refusal
 	}
-	return p.explain(route, made), nil
+	e := p.explain(route, made)
+	if repeatable(r) {
+		e.Shadows = shadowsOf(made.endpoint)
+	}
+	return e, nil
+}
+
+func shadowsOf(e *endpoint.Endpoint) (all []Shadow) {
+	for _, s := range e.Shadows {
+		v := s.Variant()
+		all = append(all, Shadow{Variant: v.Name, Pool: v.Pool.Name, Share: s.Share, Strategy: v.Strategy.Name()})
+	}
+	return all
 }
 
 func (p *Proxy) explain(route dialect.Route, made *plan) *Explanation {
@@ -96,10 +110,6 @@ func (p *Proxy) explain(route dialect.Route, made *plan) *Explanation {
 	if learns {
 		learned := learner.Learned()
 		e.Learned = &learned
-	}
-	for _, s := range made.endpoint.Shadows {
-		v := s.Variant()
-		e.Shadows = append(e.Shadows, Shadow{Variant: v.Name, Pool: v.Pool.Name, Share: s.Share, Strategy: v.Strategy.Name()})
 	}
 	made.query.Limit, made.query.Now = 0, p.Now()
 	made.variant.Pool.Fleet.Acquire(func(v *fleet.View) *fleet.Replica {

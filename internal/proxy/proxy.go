@@ -102,9 +102,13 @@ func (x *exchange) serve() *dialect.Error {
 	route, known := dialect.Recognise(x.r.Method, x.r.URL.EscapedPath())
 	x.route, x.rec.API = route, route.Dialect.Name()
 	switch {
+	case !known && strings.HasPrefix(x.r.Header.Get("X-Amz-Target"), "SageMaker."):
+		x.route.Dialect = dialect.SageMaker{} // whose words its clients read
+		return &dialect.Error{Status: http.StatusNotFound, Code: "unknown_path", Name: "UnknownOperationException",
+			Message: "the control plane is not served here, but on a listener of its own (control_plane.listen)"}
 	case !known || !plain(x.r.URL.Path):
 		return &dialect.Error{Status: http.StatusNotFound, Code: "unknown_path",
-			Message: "this path is not served here; the APIs are under /v1, and health and metrics are on the admin listener"}
+			Message: "this path is not served here; the APIs are under /v1, those of an endpoint by its name under /endpoints/NAME, and health and metrics are on the admin listener"}
 	case x.r.Method == http.MethodConnect || x.r.Method == http.MethodTrace: // TRACE would show the engine's credentials
 		return &dialect.Error{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed",
 			Message: "CONNECT and TRACE are not served here"}

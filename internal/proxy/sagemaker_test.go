@@ -448,6 +448,14 @@ func TestLongEngineErrorsAreQuotedInPart(t *testing.T) {
 	g.idle(t)
 }
 
+func TestCallsOfTheControlPlaneAreToldWhereItIs(t *testing.T) {
+	g := newRigAt(t, routing.NameRandom, refusing)
+	resp, body := g.ask(t, "/", "{}", "X-Amz-Target", "SageMaker.ListEndpoints")
+	if resp.StatusCode != 404 || resp.Header.Get("X-Amzn-ErrorType") != "UnknownOperationException" || !strings.Contains(body, "control_plane.listen") {
+		t.Errorf("got %d %s", resp.StatusCode, body)
+	}
+}
+
 func TestRuntimeRefusals(t *testing.T) {
 	engine := newReplica(t, nil)
 	breaking := rawReplica(t, func(c *net.TCPConn, in *bufio.Reader) {

@@ -40,7 +40,7 @@ func (s *shadows) close() {
 // client's request is only read, and what is bounded is only tried for, so that the client waits for nothing.
 func (x *exchange) mirror() {
 	for _, s := range x.plan.endpoint.Shadows {
-		if x.repeatable() && x.draw() < s.Share {
+		if repeatable(x.r) && x.draw() < s.Share {
 			x.cast(s)
 		}
 	}
@@ -48,8 +48,8 @@ func (x *exchange) mirror() {
 
 // repeatable says that a copy makes sense: one of what asks for an answer. A session is a thing of one engine, and so is what the other
 // methods read and delete.
-func (x *exchange) repeatable() bool {
-	return x.r.Method == http.MethodPost && x.r.Header.Get(dialect.HeaderSession) == ""
+func repeatable(r *http.Request) bool {
+	return r.Method == http.MethodPost && r.Header.Get(dialect.HeaderSession) == ""
 }
 
 // cast starts a copy for a shadow, if there is room for one.

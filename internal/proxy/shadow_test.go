@@ -469,6 +469,10 @@ func TestExplainShowsShadows(t *testing.T) {
 	if diff := cmp.Diff(want, e.Shadows); diff != "" || e.Variant != "main" {
 		t.Errorf("variant %s, shadows (-want +got):\n%s", e.Variant, diff)
 	}
+	session := http.Header{dialect.HeaderSession: {dialect.NewSession}}
+	if e, err := g.proxy.Explain("/endpoints/default/invocations", session, []byte(chatBody)); err != nil || e.Shadows != nil {
+		t.Errorf("of a session: got %+v, %v, want no copies", e, err)
+	}
 }
 
 // A copy shares nothing with the client's request that either changes.

@@ -77,7 +77,6 @@ func (l *accessLine) identity(r *Request) {
 
 func (l *accessLine) phases(r *Request) {
 	l.milliseconds("decide_ms", r.Decide)
-	l.milliseconds("queue_ms", r.Queue)
 	l.milliseconds("connect_ms", r.Connect)
 	l.milliseconds("first_byte_ms", r.FirstByte)
 	l.milliseconds("first_token_ms", r.FirstToken)

@@ -20,7 +20,6 @@ import (
 // models' tens of minutes, which Prometheus' default buckets (up to 10 s) would fold into one.
 var (
 	ownBuckets        = []float64{5e-6, 10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 100e-3}
-	queueBuckets      = []float64{.001, .005, .01, .05, .1, .25, .5, 1, 2, 5, 10, 30, 60, 120, 300}
 	overheadBuckets   = []float64{100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 	firstTokenBuckets = []float64{.005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600}
 	interTokenBuckets = []float64{.001, .002, .005, .01, .015, .02, .03, .04, .05, .075, .1, .15, .2, .3, .5, 1, 2, 5}
@@ -36,7 +35,7 @@ type Metrics struct {
 	promptTokens, cached, output      *prometheus.CounterVec
 	predicted, found, missed          *prometheus.CounterVec
 	midStream                         *prometheus.CounterVec
-	decision, added, queue            *prometheus.HistogramVec
+	decision, added                   *prometheus.HistogramVec
 	firstToken, interToken, total     *prometheus.HistogramVec
 	firstByte, firstByteModel, model  *prometheus.HistogramVec
 	firstByteOverhead, overhead       *prometheus.HistogramVec
@@ -120,8 +119,7 @@ func (m *Metrics) declarePredictions() {
 
 func (m *Metrics) declareLatencies() {
 	m.decision = m.histogram("decision_seconds", "Time to choose a replica.", ownBuckets)
-	m.added = m.histogram("added_seconds", "Warmpath's own time: from the body being read to the request being handed to the transport, without queueing.", ownBuckets)
-	m.queue = m.histogram("queue_seconds", "Time spent waiting for a replica to have room, of the requests that waited.", queueBuckets)
+	m.added = m.histogram("added_seconds", "Warmpath's own time: from the body being read to the request being handed to the transport.", ownBuckets)
 	m.firstToken = m.histogram("ttft_seconds", "Time from the client's request to the first generated token.", firstTokenBuckets)
 	m.interToken = m.histogram("inter_token_seconds", "Mean time between the content chunks of one stream: one observation a stream, of those with two chunks or more.", interTokenBuckets)
 	m.firstByte = m.histogram("first_byte_seconds", "Time from the client's request to the first byte of the engine's answer. warmpath_first_byte_model_seconds and warmpath_first_byte_overhead_seconds are its two parts, of the same requests.", firstTokenBuckets)

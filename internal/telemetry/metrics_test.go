@@ -62,7 +62,7 @@ func streamed() Request {
 		ID: "r-1", Method: "POST", Path: "/v1/chat/completions", API: "openai", Key: "team-a",
 		Endpoint: "chat", Variant: "main", Replica: "10.0.0.1:8000", Strategy: "PREFIX_AWARE", Decision: "affinity",
 		Status: 200, Outcome: OutcomeOK, Stream: true, Attempts: 1, Start: time.Unix(1e9, 0),
-		Decide: 4 * time.Microsecond, Queue: 250 * time.Millisecond, Connect: 300 * time.Microsecond,
+		Decide: 4 * time.Microsecond, Connect: 300 * time.Microsecond,
 		Dispatched: 251 * time.Millisecond, FirstByte: 500 * time.Millisecond, FirstToken: time.Second,
 		EngineDone: 2999 * time.Millisecond, Total: 3 * time.Second, Added: 80 * time.Microsecond,
 		BytesIn: 2048, BytesOut: 4096, Chunks: 5, PromptTokens: 700, CachedTokens: 512, OutputTokens: 5, HasUsage: true,
@@ -99,7 +99,7 @@ func TestObserve(t *testing.T) {
 	want["warmpath_key_prompt_tokens_total{endpoint=chat,key=team-a}"] = 1400
 	want["warmpath_key_output_tokens_total{endpoint=chat,key=team-a}"] = 10
 	for name, seconds := range map[string]float64{
-		"decision": 8e-6, "added": 160e-6, "queue": 0.5, "ttft": 2, "inter_token": 1, "request": 6,
+		"decision": 8e-6, "added": 160e-6, "ttft": 2, "inter_token": 1, "request": 6,
 		"first_byte": 1, "first_byte_model": 0.498, "first_byte_overhead": 0.502, "model": 5.496, "overhead": 0.504,
 	} {
 		want["warmpath_"+name+"_seconds"+route+" count"] = 2
@@ -173,7 +173,6 @@ func TestObserveCountsOnlyWhatHappened(t *testing.T) {
 		change func(*Request)
 		absent string // a histogram without observation, or a counter at 0
 	}{
-		{"not queued", func(r *Request) { r.Queue = 0 }, "warmpath_queue_seconds"},
 		{"no token", func(r *Request) { r.FirstToken = 0 }, "warmpath_ttft_seconds"},
 		{"no token, so no gaps", func(r *Request) { r.FirstToken = 0 }, "warmpath_inter_token_seconds"},
 		{"one chunk", func(r *Request) { r.Chunks = 1 }, "warmpath_inter_token_seconds"},

@@ -42,14 +42,13 @@ type Request struct {
 
 	Start      time.Time
 	Decide     time.Duration // spent choosing a replica
-	Queue      time.Duration // spent waiting for a replica to have room
 	Dispatched time.Duration // from Start to the choice of the replica
 	Connect    time.Duration // spent on getting a connection
 	FirstByte  time.Duration // from Start to the first byte of the answer; as with all phases, zero = did not happen
 	FirstToken time.Duration // from Start to the first generated token
 	EngineDone time.Duration // from Start to the end of the engine's answer, whole or broken off
 	Total      time.Duration // from Start to the end
-	Added      time.Duration // Warmpath's own time: from the body being read to the request being handed to the transport, without Queue
+	Added      time.Duration // Warmpath's own time: from the body being read to the request being handed to the transport
 
 	BytesIn  int64 // body bytes from the client
 	BytesOut int64 // body bytes to the client

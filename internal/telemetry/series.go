@@ -24,7 +24,7 @@ type series struct {
 	promptTokens, cached, output                 prometheus.Counter
 	predicted, found, missed                     prometheus.Counter
 	midStream                                    prometheus.Counter // nil = the answer did not break off
-	decision, added, queue                       prometheus.Observer
+	decision, added                              prometheus.Observer
 	firstToken, interToken, requestTime          prometheus.Observer
 	firstByte, firstByteModel, firstByteOverhead prometheus.Observer
 	model, overhead, replicaFirstByte            prometheus.Observer
@@ -74,7 +74,6 @@ func (m *Metrics) newSeries(key seriesKey) *series {
 		missed:            m.missed.WithLabelValues(endpoint, variant, replica),
 		decision:          m.decision.WithLabelValues(endpoint, variant),
 		added:             m.added.WithLabelValues(endpoint, variant),
-		queue:             m.queue.WithLabelValues(endpoint, variant),
 		firstToken:        m.firstToken.WithLabelValues(endpoint, variant),
 		interToken:        m.interToken.WithLabelValues(endpoint, variant),
 		requestTime:       m.total.WithLabelValues(endpoint, variant),
@@ -114,7 +113,6 @@ func (s *series) observe(r *Request) {
 	s.sent.Add(float64(max(0, r.BytesOut)))
 	observeSeconds(s.decision, r.Decide.Seconds())
 	observeSeconds(s.added, r.Added.Seconds())
-	observeSeconds(s.queue, r.Queue.Seconds())
 	observeSeconds(s.firstToken, r.FirstToken.Seconds())
 	if gap, ok := r.interToken(); ok {
 		s.interToken.Observe(gap.Seconds())
