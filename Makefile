@@ -39,6 +39,10 @@ e2e: ## Run the real binary against emulated engines
 e2e-real: ## Run the real binary against llama.cpp servers (needs python3 with pip; about 5 minutes)
 	$(GO) test -count=1 -timeout 20m -tags e2ereal -v -run '^TestRealEngines$$' ./test/e2e/realengine
 
+.PHONY: e2e-clients
+e2e-clients: ## Compare what other people's clients get from Warmpath and from a llama.cpp server (needs python3 with pip, and curl; about 1 minute, the first time about ten)
+	$(GO) test -count=1 -timeout 20m -tags e2eclients -v -run '^TestClients$$' ./test/e2e/clients
+
 .PHONY: e2e-aws
 e2e-aws: ## Run AWS's and OpenAI's SDKs against the real binary (needs python3 with pip; half a minute, the first time about ten)
 	cd test/e2e/aws && $(GO) test -count=1 -timeout 20m -v .
