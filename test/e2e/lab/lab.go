@@ -3,6 +3,7 @@ package lab
 
 import (
 	"bufio"
+	"context"
 	_ "embed"
 	"fmt"
 	"io"
@@ -51,12 +52,9 @@ func (l Lab) StartEngines(t *testing.T, count, context int) (urls []string, stop
 	t.Helper()
 	var stops []func()
 	for i := range count {
-		url, stopOne := l.startEngine(t, free(firstPort+i), context)
+		url, stopOne := l.StartEngine(t, free(firstPort+i), context)
 		urls = append(urls, url)
 		stops = append(stops, stopOne)
-	}
-	for _, url := range urls {
-		waitFor(t, url+"/health")
 	}
 	return urls, func() {
 		for _, stopOne := range stops {
@@ -65,7 +63,8 @@ func (l Lab) StartEngines(t *testing.T, count, context int) (urls []string, stop
 	}
 }
 
-func (l Lab) startEngine(t *testing.T, port, context int) (url string, stop func()) {
+// StartEngine starts one server with cold caches on a port, 0 for any, as StartEngines does.
+func (l Lab) StartEngine(t *testing.T, port, context int) (url string, stop func()) {
 	t.Helper()
 	engine := exec.Command(l.python, "-c", server, "--model", l.model, "--alias", ModelName, "--port", fmt.Sprint(port),
 		"--context", fmt.Sprint(Slots*context), "--slots", fmt.Sprint(Slots), "--cache-ram", fmt.Sprint(CacheMiB))
@@ -92,7 +91,13 @@ func (l Lab) startEngine(t *testing.T, port, context int) (url string, stop func
 		t.Fatalf("engine: did not start: printed %q: %v", line, err)
 	}
 	go func() { _, _ = io.Copy(io.Discard, announcement) }()
+	waitFor(t, url+"/health")
 	return url, stop
+}
+
+// Command is Warmpath with these arguments, not yet started.
+func (l Lab) Command(ctx context.Context, arguments ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, l.binary, arguments...)
 }
 
 // StartWarmpath serves a configuration and returns when it is ready, which it asks at the admin address. It stops, and must exit

@@ -3,43 +3,81 @@ package realengine
 import (
 	"bytes"
 	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/http/httptest"
+	"path/filepath"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/warmpath/warmpath/internal/bench"
+	"github.com/warmpath/warmpath/internal/workload"
 )
 
 func TestDocumentsAreRepeatableAndShareWhatTheySay(t *testing.T) {
-	d := documents{preamble: 100, count: 3, length: 200, own: 20, warmUp: 1, counted: 5, perSec: 2, fromSeed: 1}
-	w := d.workload()
-	if diff := cmp.Diff(w, d.workload(), cmp.AllowUnexported(workload{}, call{})); diff != "" {
+	d := documents{preamble: 100, count: 3, length: 200, own: 20, warmUp: 1, counted: 5, perSec: 2}
+	w := d.workload(1)
+	if diff := cmp.Diff(w, d.workload(1), cmp.AllowUnexported(played{}, call{})); diff != "" {
 		t.Errorf("second workload differs:\n%s", diff)
 	}
-	preambles, texts, prompts, counted := map[string]bool{}, map[string]bool{}, map[string]bool{}, 0
+	preambles, texts, prompts := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, c := range w.calls {
-		preambles[c.prompt[:d.preamble]] = true
-		texts[c.prompt[:d.preamble+d.length]] = true
-		prompts[c.prompt] = true
-		if c.counted {
-			counted++
-		}
-		if len(c.prompt) != d.preamble+d.length+d.own {
-			t.Errorf("prompt of %d bytes, want %d", len(c.prompt), d.preamble+d.length+d.own)
+		text := c.messages[0].Content
+		preambles[text[:d.preamble]] = true
+		texts[text[:d.preamble+d.length]] = true
+		prompts[text] = true
+		if len(text) != d.preamble+d.length+d.own {
+			t.Errorf("prompt of %d bytes, want %d", len(text), d.preamble+d.length+d.own)
 		}
 	}
-	if len(preambles) != 1 || len(texts) != d.count || len(prompts) != len(w.calls) || counted != d.counted*d.count {
-		t.Errorf("got %d preambles, %d documents, %d prompts, %d counted", len(preambles), len(texts), len(prompts), counted)
+	if len(preambles) != 1 || len(texts) != d.count || len(prompts) != len(w.calls) || w.warmUp != d.count || len(w.calls) != 6*d.count {
+		t.Errorf("got %d preambles, %d documents, %d prompts, %d calls, %d warm-up", len(preambles), len(texts), len(prompts), len(w.calls), w.warmUp)
 	}
 	if mean := w.calls[len(w.calls)-1].at / time.Duration(len(w.calls)); mean < 250*time.Millisecond || mean > time.Second {
 		t.Errorf("mean time between arrivals: got %v, want about 500ms", mean)
+	}
+}
+
+func TestSessionsGrow(t *testing.T) {
+	s := sessions{count: 2, turns: 3, opening: 40, answer: 5, next: 10, perSec: 2}
+	w := s.workload(1)
+	if len(w.calls) != s.count*s.turns {
+		t.Fatalf("got %d calls", len(w.calls))
+	}
+	for i, c := range w.calls {
+		turn := i / s.count
+		if len(c.messages) != 1+2*turn {
+			t.Errorf("call %d: %d messages in turn %d", i, len(c.messages), turn)
+		}
+		if turn > 0 && !cmp.Equal(w.calls[i-s.count].messages, c.messages[:2*turn-1]) {
+			t.Errorf("call %d does not continue the turn before", i)
+		}
+	}
+}
+
+func TestBenchReadsTheTrace(t *testing.T) {
+	w := sessions{count: 1, turns: 2, opening: 40, answer: 5, next: 10, perSec: 2}.workload(1)
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	writeTrace(t, w, path)
+	trace, err := workload.OpenTrace(path, workload.TraceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := slices.Collect(trace.Requests())
+	if len(requests) != 2 || trace.Err() != nil {
+		t.Fatalf("got %d requests, error %v", len(requests), trace.Err())
+	}
+	last := requests[1]
+	if want := w.calls[1].at - w.calls[0].at; (last.At-want).Abs() > time.Millisecond || last.Path != "/v1/chat/completions" {
+		t.Errorf("got %s after %v, want a chat after %v", last.Path, last.At, want)
+	}
+	for _, want := range []string{`"role":"assistant"`, `"max_tokens":16`, `"temperature":0`, `"ignore_eos":true`, `"include_usage":true`} {
+		if !bytes.Contains(last.Body, []byte(want)) {
+			t.Errorf("no %s in %s", want, last.Body)
+		}
 	}
 }
 
@@ -74,139 +112,32 @@ func TestReadPrompts(t *testing.T) {
 	}
 }
 
-func TestCommonest(t *testing.T) {
-	w := workload{calls: []call{{prompt: "abc"}, {prompt: "abd"}, {prompt: "ab"}, {prompt: "xyz"}}}
-	for length, want := range map[int]float64{2: 0.75, 3: 0.25} {
-		if got := w.commonest(length); got != want {
-			t.Errorf("first %d: got %v, want %v", length, got, want)
-		}
-	}
+// reportWith is a report of RANDOM and KV_AWARE on documents, the latter as given.
+func reportWith(hitRate, p50 float64, failed int) *bench.Report {
+	return &bench.Report{Runs: []bench.Run{
+		{Strategy: "RANDOM", TTFT: bench.Quantiles{P50: 800, P90: 1000}, Requests: 48},
+		{Strategy: "KV_AWARE", TTFT: bench.Quantiles{P50: p50, P90: 200}, Requests: 48, HitRate: &hitRate, Failed: failed},
+	}}
 }
 
-const (
-	eventEmpty = `data: {"choices":[{"delta":{"role":"assistant","content":null}}]}` + "\n\n"
-	eventText  = `data: {"choices":[{"delta":{"content":"a"}}]}` + "\n\n"
-	eventUsage = `data: {"choices":[],"usage":{"prompt_tokens":10,"prompt_tokens_details":{"cached_tokens":7}}}` + "\n\n"
-	eventDone  = "data: [DONE]\n\n"
-)
-
-func TestSend(t *testing.T) {
+func TestJudge(t *testing.T) {
 	tests := []struct {
-		name, stream string
-		status       int
-		replica      string
-		fault        string
+		name   string
+		report *bench.Report
+		missed int // lines of the table
+		faults int
 	}{
-		{"whole", eventEmpty + eventText + eventText + eventUsage + eventDone, 200, "127.0.0.1:2", ""},
-		{"cut off", eventText + eventUsage, 200, "127.0.0.1:2", "without [DONE]"},
-		{"no text", eventEmpty + eventUsage + eventDone, 200, "127.0.0.1:2", "no text"},
-		{"no usage", eventText + eventDone, 200, "127.0.0.1:2", "no usage"},
-		{"error event", eventText + `data: {"error":{"code":500}}` + "\n\n" + eventDone, 200, "127.0.0.1:2", `"code":500`},
-		{"not JSON", "data: {\n\n", 200, "127.0.0.1:2", "stream event"},
-		{"refused", "no replica", 503, "127.0.0.1:2", "status 503: no replica"},
-		{"nameless replica", eventText + eventUsage + eventDone, 200, "", replicaHeader},
+		{"all met", reportWith(0.85, 100, 0), 0, 0},
+		{"missed as on a busy machine", reportWith(0.81, 140, 0), 2, 0},
+		{"missed by more", reportWith(0.79, 160, 0), 2, 2},
+		{"a failed request", reportWith(0.85, 100, 1), 0, 1},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				if test.replica != "" {
-					w.Header().Set(replicaHeader, test.replica)
-				}
-				w.WriteHeader(test.status)
-				io.WriteString(w, test.stream)
-			}))
-			defer server.Close()
-			got := newClient(server.URL, []string{"http://127.0.0.1:1", "http://127.0.0.1:2"}).send(t.Context(), "prompt")
-			if test.fault != "" {
-				if got.err == nil || !strings.Contains(got.err.Error(), test.fault) {
-					t.Errorf("got %v, want an error with %q", got.err, test.fault)
-				}
-				return
-			}
-			if got.err != nil || got.prompt != 10 || got.cached != 7 || got.ttft <= 0 || got.replica != 1 {
-				t.Errorf("got %+v", got)
-			}
-		})
-	}
-}
-
-func TestInTurnKeepsEveryClientBusy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var sent atomic.Int32
-		began := time.Now()
-		inTurn(3, 7, func(int) {
-			sent.Add(1)
-			<-time.After(time.Second)
-		})
-		if took := time.Since(began); sent.Load() != 7 || took != 3*time.Second {
-			t.Errorf("sent %d in %v, want 7 in 3s", sent.Load(), took)
-		}
-	})
-}
-
-func TestAtTimesWaitsForNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		calls := []call{{at: time.Second}, {at: 2 * time.Second}, {at: 5 * time.Second}}
-		began := time.Now()
-		sent := make([]time.Duration, len(calls))
-		atTimes(calls, func(i int) {
-			sent[i] = time.Since(began)
-			<-time.After(time.Minute)
-		})
-		if diff := cmp.Diff([]time.Duration{time.Second, 2 * time.Second, 5 * time.Second}, sent); diff != "" {
-			t.Errorf("send times (-want +got):\n%s", diff)
-		}
-	})
-}
-
-func TestMeasure(t *testing.T) {
-	got := measure("run", []answer{
-		{replica: 0, prompt: 100, cached: 100, ttft: time.Hour},
-		{replica: 0, prompt: 100, cached: 50, ttft: 10 * time.Millisecond, counted: true},
-		{replica: 1, prompt: 100, cached: 0, ttft: 30 * time.Millisecond, counted: true},
-		{replica: -1, err: errors.New("broken"), counted: true},
-		{err: errors.New("broken too")},
-	}, 2)
-	want := figures{run: "run", requests: 3, failed: 2, hitRate: 0.25, p50: 10 * time.Millisecond, p90: 30 * time.Millisecond, replicas: []int{1, 1}}
-	if diff := cmp.Diff(want.line(), got.line()); diff != "" {
-		t.Errorf("figures (-want +got):\n%s", diff)
-	}
-	if len(got.errors) != 2 || !strings.Contains(table([]figures{got}), "25.0 %") {
-		t.Errorf("got errors %v and table\n%s", got.errors, table([]figures{got}))
-	}
-}
-
-// line is every figure but the errors.
-func (f figures) line() string {
-	f.errors = nil
-	return fmt.Sprintf("%+v", f)
-}
-
-func TestPercentileIsTheNearestRank(t *testing.T) {
-	values := []int{50, 10, 40, 20, 30}
-	for share, want := range map[float64]int{0: 10, 0.2: 10, 0.5: 30, 0.9: 50, 1: 50} {
-		if got := percentile(values, share); got != want {
-			t.Errorf("share %v: got %d, want %d", share, got, want)
-		}
-	}
-	if got := percentile([]int(nil), 0.5); got != 0 {
-		t.Errorf("of nothing: got %d, want 0", got)
-	}
-}
-
-func TestConfiguration(t *testing.T) {
-	replicas := []string{"http://127.0.0.1:1", "http://127.0.0.1:2"}
-	random := routing{strategy: "RANDOM"}.configuration("127.0.0.1:3", "127.0.0.1:4", replicas)
-	prefix := routing{strategy: "PREFIX_AWARE", prefixLength: 2048, threshold: 8}.configuration("127.0.0.1:3", "127.0.0.1:4", replicas)
-	if !strings.Contains(random, "routing: {strategy: RANDOM}") {
-		t.Errorf("RANDOM has knobs:\n%s", random)
-	}
-	for _, want := range []string{
-		"static: [http://127.0.0.1:1, http://127.0.0.1:2]",
-		"routing: {strategy: PREFIX_AWARE, prefix_length: 2048, concurrency_threshold: 8}",
-	} {
-		if !strings.Contains(prefix, want) {
-			t.Errorf("no %q in\n%s", want, prefix)
+		var table bytes.Buffer
+		var faults []string
+		judge(&table, "documents", test.report, func(format string, arguments ...any) { faults = append(faults, fmt.Sprintf(format, arguments...)) })
+		if missed := strings.Count(table.String(), "MISSED"); missed != test.missed || len(faults) != test.faults {
+			t.Errorf("%s: got %d missed, faults %q\n%s", test.name, missed, faults, table.String())
 		}
 	}
 }

@@ -1,0 +1,134 @@
+package realengine
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/warmpath/warmpath/internal/bench"
+)
+
+// target is one figure of a run and what it must be.
+type target struct {
+	figure string
+	got    float64
+	want   float64
+	most   bool    // want is the most that it may be, not the least
+	slack  float64 // by how much it may miss that on a machine that has other things to do
+	unit   string
+}
+
+func (t target) met() bool { return t.by(0) }
+
+// failed says that it is missed by more than a busy machine explains.
+func (t target) failed() bool { return !t.by(t.slack) }
+
+func (t target) by(slack float64) bool {
+	if t.most {
+		return t.got <= t.want+slack
+	}
+	return t.got >= t.want-slack
+}
+
+func (t target) String() string {
+	bound, verdict := ">=", "met"
+	if t.most {
+		bound = "<="
+	}
+	if !t.met() {
+		verdict = "MISSED"
+	}
+	return fmt.Sprintf("%s\t%.1f %s\t%s %.1f %s\t%s", t.figure, t.got, t.unit, bound, t.want, t.unit, verdict)
+}
+
+// replicas is how many engines there are.
+const replicas = 4
+
+// busy is the share of a time by which a busy machine may miss it.
+const busy = 0.5
+
+// hitRate is a target for the share of prompt tokens that were cached, in per cent.
+func hitRate(r *bench.Run, want, slack float64) target {
+	return target{figure: "cached", got: percent(r), want: want, slack: slack, unit: "%"}
+}
+
+// latency is a target for a time in ms.
+func latency(figure string, got, want float64) target {
+	return target{figure: "TTFT " + figure, got: got, want: want, most: true, slack: busy * want, unit: "ms"}
+}
+
+func percent(r *bench.Run) float64 {
+	if r.HitRate == nil {
+		return 0
+	}
+	return 100 * *r.HitRate
+}
+
+// targets are what each workload must show of KV_AWARE, beside the other strategies in the same runs.
+var targets = map[string]func(runsOf) []target{
+	"documents": func(r runsOf) []target {
+		random, aware := r("RANDOM"), r("KV_AWARE")
+		return []target{
+			hitRate(aware, 85, 5),
+			latency("P50", aware.TTFT.P50, random.TTFT.P50/8),
+			latency("P90", aware.TTFT.P90, random.TTFT.P90/4),
+		}
+	},
+	// How much fits is only learned from what is missed, a lesson a replica, and a busy machine gives more of them.
+	"preamble": func(r runsOf) []target {
+		byLoad, aware := r("LEAST_OUTSTANDING_REQUESTS"), r("KV_AWARE")
+		return []target{
+			hitRate(aware, 80, 20),
+			latency("P50", aware.TTFT.P50, byLoad.TTFT.P50/6),
+			{figure: "replicas used", got: used(aware), want: replicas},
+		}
+	},
+	"sessions": func(r runsOf) []target {
+		sticky, aware := r("PREFIX_AWARE"), r("KV_AWARE")
+		return []target{
+			hitRate(aware, percent(sticky), 5),
+			latency("P50", aware.TTFT.P50, sticky.TTFT.P50),
+		}
+	},
+	"cold": func(r runsOf) []target {
+		prefix, aware := r("PREFIX_AWARE"), r("KV_AWARE")
+		return []target{
+			hitRate(aware, percent(prefix), 5),
+			latency("P90", aware.TTFT.P90, prefix.TTFT.P90),
+		}
+	},
+}
+
+// runsOf gives a strategy's run.
+type runsOf func(strategy string) *bench.Run
+
+func used(r *bench.Run) float64 {
+	return float64(len(slices.DeleteFunc(slices.Clone(r.PerReplica), func(p bench.Replica) bool { return p.Requests == 0 })))
+}
+
+// judge holds a workload's runs to their targets, writes how near they came, and fails what no busy machine explains.
+func judge(w io.Writer, name string, report *bench.Report, errorf func(format string, arguments ...any)) {
+	for i := range report.Runs {
+		r := &report.Runs[i]
+		if failed := r.Failed + r.Refused; failed > 0 || r.Warmup != nil && r.Warmup.Failed+r.Warmup.Refused > 0 {
+			errorf("%s: %s: failed requests: %v of %d, warm-up %+v; want none", name, r.Label(), r.Errors, r.Requests, r.Warmup)
+		}
+	}
+	of := targets[name]
+	if of == nil {
+		return
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "\nKV_AWARE\tmeasured\ttarget")
+	for _, t := range of(func(strategy string) *bench.Run {
+		i := slices.IndexFunc(report.Runs, func(r bench.Run) bool { return r.Strategy == strategy })
+		return &report.Runs[i]
+	}) {
+		fmt.Fprintln(table, t)
+		if t.failed() {
+			errorf("%s: KV_AWARE: %s %.1f %s, want %.1f", name, t.figure, t.got, t.unit, t.want)
+		}
+	}
+	table.Flush()
+}
