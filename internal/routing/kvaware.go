@@ -76,7 +76,7 @@ func (*kvAware) Name() string { return NameKVAware }
 func (*kvAware) Chained() {}
 
 // Rank orders the replicas by what the request would cost there. Of replicas that cost the same, the prompt's beginning chooses, so
-// that routers which know nothing yet agree; a request without a prompt is placed by load, ties at random.
+// that routers which know nothing yet agree, among whole prompts after how much they hold; a request without a prompt is placed by load, ties at random.
 func (s *kvAware) Rank(q *Query, v *fleet.View, out []Candidate) []Candidate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +89,7 @@ func (s *kvAware) Rank(q *Query, v *fleet.View, out []Candidate) []Candidate {
 		if slices.Contains(q.Tried, r) {
 			continue
 		}
-		c := Candidate{Replica: r, score: Score(d.key, r.Hash()), Cost: d.cost(s.beliefs[i])}
+		c := Candidate{Replica: r, score: d.score(s.beliefs[i]), Cost: d.cost(s.beliefs[i])}
 		c.load = int64(min(c.Cost.Total, 1e9) * 1e6)
 		if c.Cost.blocks == 0 {
 			c.load += withheld(q, v, r) << 10 // of ms in millionths, as many as requests fit
@@ -111,6 +111,7 @@ type decision struct {
 	tokens  float64 // of the prompt
 	now     uint32
 	batch   float64 // mean requests in flight
+	held    int     // blocks that the eligible replicas hold together
 	longest int     // blocks, among the eligible and untried
 	deepest int     // blocks, in any cache
 	hotness float64 // use rate of the deepest block that any cache holds
@@ -126,6 +127,7 @@ func (s *kvAware) decide(q *Query, v *fleet.View) decision {
 	}
 	for i, r := range v.Eligible {
 		d.batch += float64(r.InFlight()) / float64(len(v.Eligible))
+		d.held += s.beliefs[i].holder.Len()
 		if !slices.Contains(q.Tried, r) {
 			d.longest = max(d.longest, s.matches.Of(s.beliefs[i].holder))
 		}
@@ -134,6 +136,19 @@ func (s *kvAware) decide(q *Query, v *fleet.View) decision {
 		d.hotness = s.index.Rate(d.chain, d.deepest, d.now, s.fade)
 	}
 	return d
+}
+
+// score orders replicas on which the request costs the same. Engines that cache whole prompts do not say how much they hold, and what
+// overflows is seen only when it is missed: so those that hold no more than the mean come first.
+func (d *decision) score(b *belief) uint64 {
+	score := Score(d.key, b.replica.Hash())
+	if d.whole && len(d.chain) > 0 {
+		score >>= 1
+		if b.holder.Len()*len(d.view.Eligible) <= d.held {
+			score |= 1 << 63
+		}
+	}
+	return score
 }
 
 // cost is what the request adds on a replica. Where its prefix is missing, the price of a copy is waived once having none has cost

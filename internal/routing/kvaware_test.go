@@ -175,6 +175,21 @@ func TestKVAwarePlacesByLoadWhatHasNoPrompt(t *testing.T) {
 	}
 }
 
+func TestKVAwareFillsCachesOfUnknownSizeEvenly(t *testing.T) {
+	r := newRig(t, 4, Options{WholePrompts: true})
+	held := map[*fleet.Replica]int{}
+	for id := range uint64(12) {
+		x := r.send(document(id, 12))
+		x.answer()
+		held[x.Replica]++
+	}
+	for _, replica := range r.replicas() {
+		if held[replica] != 3 {
+			t.Errorf("%s has %d of 12 documents, want 3", replica.ID(), held[replica])
+		}
+	}
+}
+
 func TestKVAwareSlowStartWithholdsColdWorkOnly(t *testing.T) {
 	r := newRig(t, 0, Options{})
 	r.f = fleet.New(fleet.Options{SlowStart: 10 * time.Second, Now: func() time.Time { return r.now }})
