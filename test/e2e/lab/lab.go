@@ -2,15 +2,10 @@
 package lab
 
 import (
-	"bufio"
 	"context"
-	_ "embed"
-	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 )
@@ -28,9 +23,6 @@ const (
 	// every run. It lies below the ports that systems give to outgoing connections.
 	firstPort = 28431
 )
-
-//go:embed serve.py
-var server string
 
 // Lab is what every run needs: an engine, a model and the program under test.
 type Lab struct {
@@ -52,47 +44,15 @@ func (l Lab) StartEngines(t *testing.T, count, context int) (urls []string, stop
 	t.Helper()
 	var stops []func()
 	for i := range count {
-		url, stopOne := l.StartEngine(t, free(firstPort+i), context)
-		urls = append(urls, url)
-		stops = append(stops, stopOne)
+		e := l.StartEngine(t, Settings{Port: free(firstPort + i), Slots: Slots, Context: context})
+		urls = append(urls, e.URL)
+		stops = append(stops, e.Stop)
 	}
 	return urls, func() {
 		for _, stopOne := range stops {
 			stopOne()
 		}
 	}
-}
-
-// StartEngine starts one server with cold caches on a port, 0 for any, as StartEngines does.
-func (l Lab) StartEngine(t *testing.T, port, context int) (url string, stop func()) {
-	t.Helper()
-	engine := exec.Command(l.python, "-c", server, "--model", l.model, "--alias", ModelName, "--port", fmt.Sprint(port),
-		"--context", fmt.Sprint(Slots*context), "--slots", fmt.Sprint(Slots), "--cache-ram", fmt.Sprint(CacheMiB))
-	engine.Stderr = LogFile(t, "engine")
-	lifeline, err := engine.StdinPipe() // the server lives as long as its standard input is open
-	if err != nil {
-		t.Fatalf("engine: %v", err)
-	}
-	announcement, err := engine.StdoutPipe()
-	if err != nil {
-		t.Fatalf("engine: %v", err)
-	}
-	if err := engine.Start(); err != nil {
-		t.Fatalf("engine: %v", err)
-	}
-	stop = func() {
-		lifeline.Close()
-		_ = end(engine) // it was told to stop: how it does is its own affair
-	}
-	t.Cleanup(stop)
-	line, err := bufio.NewReader(announcement).ReadString('\n')
-	url, ready := strings.CutPrefix(strings.TrimSpace(line), "ready ")
-	if err != nil || !ready {
-		t.Fatalf("engine: did not start: printed %q: %v", line, err)
-	}
-	go func() { _, _ = io.Copy(io.Discard, announcement) }()
-	waitFor(t, url+"/health")
-	return url, stop
 }
 
 // Command is Warmpath with these arguments, not yet started.

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Serves a GGUF model with llama.cpp's HTTP server on loopback until standard input ends.
+"""Serves a GGUF model with llama.cpp's HTTP server on loopback until standard input ends or SIGTERM comes.
 
 The server is the one in the wheel xllamacpp. One line on standard output, "ready URL", says that it listens.
 """
 import argparse
+import signal
 import sys
 
 import xllamacpp
@@ -29,6 +30,7 @@ def parameters(options: argparse.Namespace) -> "xllamacpp.CommonParams":
     p.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_ENABLED
     p.endpoint_metrics = p.endpoint_slots = True
     p.verbosity = 1
+    p.api_keys = options.api_key
     return p
 
 
@@ -40,7 +42,10 @@ def main() -> None:
     parser.add_argument("--context", type=int, default=8192, help="tokens, shared out among the slots")
     parser.add_argument("--slots", type=int, default=2, help="sequences at a time")
     parser.add_argument("--cache-ram", type=int, default=13, help="MiB of idle sequences kept beside the slots")
+    parser.add_argument("--api-key", action="append", default=[], help="asked of requests below /v1")
     server = xllamacpp.Server(parameters(parser.parse_args()))
+    # As llama-server does: the server shuts down in order, here when it is no longer referred to.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     print("ready", server.listening_address, flush=True)
     # Ends with the process that started this one, however that ends.
     sys.stdin.read()

@@ -35,8 +35,8 @@ func (f *fleet) restart(t *testing.T) {
 	f.stop()
 	var stops []func()
 	for _, address := range f.urls {
-		_, stop := f.lab.StartEngine(t, port(t, address), contextTokens)
-		stops = append(stops, stop)
+		engine := f.lab.StartEngine(t, lab.Settings{Port: port(t, address), Slots: lab.Slots, Context: contextTokens})
+		stops = append(stops, engine.Stop)
 	}
 	f.stop = func() {
 		for _, stop := range stops {
