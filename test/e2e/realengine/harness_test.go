@@ -3,7 +3,6 @@ package realengine
 import (
 	"bytes"
 	"compress/gzip"
-	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
@@ -112,32 +111,36 @@ func TestReadPrompts(t *testing.T) {
 	}
 }
 
-// reportWith is a report of RANDOM and KV_AWARE on documents, the latter as given.
-func reportWith(hitRate, p50 float64, failed int) *bench.Report {
-	return &bench.Report{Runs: []bench.Run{
+// runsWith are RANDOM's and KV_AWARE's on documents, the latter as given.
+func runsWith(hitRate, p50 float64, failed int) []bench.Run {
+	return []bench.Run{
 		{Strategy: "RANDOM", TTFT: bench.Quantiles{P50: 800, P90: 1000}, Requests: 48},
 		{Strategy: "KV_AWARE", TTFT: bench.Quantiles{P50: p50, P90: 200}, Requests: 48, HitRate: &hitRate, Failed: failed},
-	}}
+	}
 }
 
 func TestJudge(t *testing.T) {
 	tests := []struct {
 		name   string
-		report *bench.Report
-		missed int // lines of the table
+		runs   []bench.Run
+		missed int // targets
 		faults int
 	}{
-		{"all met", reportWith(0.85, 100, 0), 0, 0},
-		{"missed as on a busy machine", reportWith(0.81, 140, 0), 2, 0},
-		{"missed by more", reportWith(0.79, 160, 0), 2, 2},
-		{"a failed request", reportWith(0.85, 100, 1), 0, 1},
+		{"all met", runsWith(0.85, 100, 0), 0, 0},
+		{"missed as on a busy machine", runsWith(0.81, 140, 0), 2, 0},
+		{"missed by more", runsWith(0.79, 160, 0), 2, 2},
+		{"a failed request", runsWith(0.85, 100, 1), 0, 1},
 	}
 	for _, test := range tests {
-		var table bytes.Buffer
-		var faults []string
-		judge(&table, "documents", test.report, func(format string, arguments ...any) { faults = append(faults, fmt.Sprintf(format, arguments...)) })
-		if missed := strings.Count(table.String(), "MISSED"); missed != test.missed || len(faults) != test.faults {
-			t.Errorf("%s: got %d missed, faults %q\n%s", test.name, missed, faults, table.String())
+		table, faults := judge("documents", test.runs)
+		missed := 0
+		for _, row := range table.Rows {
+			if slices.Contains(row, "MISSED") {
+				missed++
+			}
+		}
+		if len(table.Rows) != 3 || missed != test.missed || len(faults) != test.faults {
+			t.Errorf("%s: got %d missed, faults %q\n%v", test.name, missed, faults, table.Rows)
 		}
 	}
 }

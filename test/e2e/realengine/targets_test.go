@@ -2,11 +2,11 @@ package realengine
 
 import (
 	"fmt"
-	"io"
 	"slices"
-	"text/tabwriter"
+	"strings"
 
 	"github.com/warmpath/warmpath/internal/bench"
+	"github.com/warmpath/warmpath/internal/report"
 )
 
 // target is one figure of a run and what it must be.
@@ -31,15 +31,16 @@ func (t target) by(slack float64) bool {
 	return t.got >= t.want-slack
 }
 
-func (t target) String() string {
-	bound, verdict := ">=", "met"
+// row is the target's line in the table.
+func (t target) row() []string {
+	bound, verdict := "at least", "met"
 	if t.most {
-		bound = "<="
+		bound = "at most"
 	}
 	if !t.met() {
 		verdict = "MISSED"
 	}
-	return fmt.Sprintf("%s\t%.1f %s\t%s %.1f %s\t%s", t.figure, t.got, t.unit, bound, t.want, t.unit, verdict)
+	return []string{t.figure, fmt.Sprintf("%.1f%s", t.got, t.unit), fmt.Sprintf("%s %.1f%s", bound, t.want, t.unit), verdict}
 }
 
 // replicas is how many engines there are.
@@ -50,12 +51,12 @@ const busy = 0.5
 
 // hitRate is a target for the share of prompt tokens that were cached, in per cent.
 func hitRate(r *bench.Run, want, slack float64) target {
-	return target{figure: "cached", got: percent(r), want: want, slack: slack, unit: "%"}
+	return target{figure: "cached", got: percent(r), want: want, slack: slack, unit: " %"}
 }
 
 // latency is a target for a time in ms.
 func latency(figure string, got, want float64) target {
-	return target{figure: "TTFT " + figure, got: got, want: want, most: true, slack: busy * want, unit: "ms"}
+	return target{figure: "TTFT " + figure, got: got, want: want, most: true, slack: busy * want, unit: " ms"}
 }
 
 func percent(r *bench.Run) float64 {
@@ -107,28 +108,30 @@ func used(r *bench.Run) float64 {
 	return float64(len(slices.DeleteFunc(slices.Clone(r.PerReplica), func(p bench.Replica) bool { return p.Requests == 0 })))
 }
 
-// judge holds a workload's runs to their targets, writes how near they came, and fails what no busy machine explains.
-func judge(w io.Writer, name string, report *bench.Report, errorf func(format string, arguments ...any)) {
-	for i := range report.Runs {
-		r := &report.Runs[i]
-		if failed := r.Failed + r.Refused; failed > 0 || r.Warmup != nil && r.Warmup.Failed+r.Warmup.Refused > 0 {
-			errorf("%s: %s: failed requests: %v of %d, warm-up %+v; want none", name, r.Label(), r.Errors, r.Requests, r.Warmup)
+// judge holds a workload's runs to its targets. The faults are failed requests, and what no busy machine explains.
+func judge(name string, runs []bench.Run) (table report.Table, faults []string) {
+	for i := range runs {
+		r := &runs[i]
+		failed := r.Failed + r.Refused
+		if w := r.Warmup; w != nil {
+			failed += w.Failed + w.Refused
+		}
+		if failed > 0 {
+			faults = append(faults, fmt.Sprintf("%s: %d failed requests, want none: %v", r.Label(), failed, r.Errors))
 		}
 	}
+	table = report.Table{Title: "What KV_AWARE must show", Columns: []string{"figure", "measured", "target", ""}}
 	of := targets[name]
 	if of == nil {
-		return
+		return table, faults
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "\nKV_AWARE\tmeasured\ttarget")
 	for _, t := range of(func(strategy string) *bench.Run {
-		i := slices.IndexFunc(report.Runs, func(r bench.Run) bool { return r.Strategy == strategy })
-		return &report.Runs[i]
+		return &runs[slices.IndexFunc(runs, func(r bench.Run) bool { return r.Strategy == strategy })]
 	}) {
-		fmt.Fprintln(table, t)
+		table.Rows = append(table.Rows, t.row())
 		if t.failed() {
-			errorf("%s: KV_AWARE: %s %.1f %s, want %.1f", name, t.figure, t.got, t.unit, t.want)
+			faults = append(faults, "KV_AWARE: "+strings.Join(t.row(), " "))
 		}
 	}
-	table.Flush()
+	return table, faults
 }
