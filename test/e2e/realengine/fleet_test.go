@@ -4,6 +4,7 @@ package realengine
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -66,16 +67,21 @@ func (f *fleet) bench(t *testing.T, trace string, arguments ...string) (report *
 		done := make(chan struct{})
 		select {
 		case resets <- done:
-			<-done
+		case <-r.Context().Done():
+		}
+		select {
+		case <-done:
 		case <-r.Context().Done():
 		}
 	}))
 	defer reset.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel() // before the server closes, which waits for what bench asks of it
 	arguments = append([]string{"bench", "--trace", trace, "--engine", "llamacpp", "--reset", reset.URL, "--timeout", "1m", "--json"}, arguments...)
 	for _, engine := range f.urls {
 		arguments = append(arguments, "--replica", engine)
 	}
-	command := f.lab.Command(t.Context(), arguments...)
+	command := f.lab.Command(ctx, arguments...)
 	var output bytes.Buffer
 	command.Stdout, command.Stderr = &output, lab.LogFile(t, "bench")
 	if err := command.Start(); err != nil {

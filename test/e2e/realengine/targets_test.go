@@ -88,14 +88,14 @@ var targets = map[string]func(runsOf) []target{
 	"sessions": func(r runsOf) []target {
 		sticky, aware := r("PREFIX_AWARE"), r("KV_AWARE")
 		return []target{
-			hitRate(aware, percent(sticky), 5),
+			hitRate(aware, percent(sticky), 15),
 			latency("P50", aware.TTFT.P50, sticky.TTFT.P50),
 		}
 	},
 	"cold": func(r runsOf) []target {
 		prefix, aware := r("PREFIX_AWARE"), r("KV_AWARE")
 		return []target{
-			hitRate(aware, percent(prefix), 5),
+			hitRate(aware, percent(prefix), 15),
 			latency("P90", aware.TTFT.P90, prefix.TTFT.P90),
 		}
 	},
