@@ -84,8 +84,8 @@ func LogFile(t *testing.T, name string) *os.File {
 	}
 	t.Cleanup(func() {
 		file.Close()
-		if t.Failed() {
-			t.Logf("%s said:\n%s", name, lastLines(file.Name(), 20))
+		if text := lastLines(file.Name(), 20); t.Failed() && text != "" {
+			t.Logf("%s said:\n%s", name, text)
 		}
 	})
 	return file

@@ -27,8 +27,9 @@ var (
 const (
 	// contextTokens has room for the longest prompt.
 	contextTokens = 8192
-	// strategies are one run each, of the same requests. The window of PREFIX_AWARE is 1 KB; its threshold is never reached here.
-	strategies = "RANDOM,LEAST_OUTSTANDING_REQUESTS,PREFIX_AWARE:prefix_length=1024,concurrency_threshold=8,KV_AWARE"
+	// strategies are one run each, of the same requests. PREFIX_AWARE has a window of 1 KB and a threshold that is only reached where
+	// all prompts begin alike.
+	strategies = "RANDOM,LEAST_OUTSTANDING_REQUESTS,PREFIX_AWARE:prefix_length=1024,concurrency_threshold=16,KV_AWARE"
 	// coldTTFT is what a document takes that is in no cache, beside another one, on two cores that have nothing else to do.
 	coldTTFT = 900 * time.Millisecond
 	// slowest is the least share of the workloads' rate: a run must end.
@@ -55,11 +56,11 @@ var workloads = map[string]func(t *testing.T, seed uint64) played{
 		return d.workload(seed)
 	},
 	"sessions": func(_ *testing.T, seed uint64) played {
-		return sessions{count: 12, turns: 6, opening: 1100, answer: 100, next: 500, perSec: 3}.workload(seed)
+		return sessions{count: 12, turns: 6, opening: 1100, answer: 100, next: 500, perSec: 4}.workload(seed)
 	},
 	"cold": func(_ *testing.T, seed uint64) played {
 		d := plain
-		d.name, d.warmUp, d.counted, d.perSec = "cold", 0, 3, 1.5
+		d.name, d.warmUp, d.counted, d.perSec = "cold", 0, 2, 1.5
 		return d.workload(seed)
 	},
 	"agents": func(t *testing.T, _ uint64) played { return agents(t, recordingPath(lab.Repository(t)), 80, 7000, 4) },

@@ -66,6 +66,9 @@ func percent(r *bench.Run) float64 {
 	return 100 * *r.HitRate
 }
 
+// runsOf gives a strategy's run.
+type runsOf func(strategy string) *bench.Run
+
 // targets are what each workload must show of KV_AWARE, beside the other strategies in the same runs.
 var targets = map[string]func(runsOf) []target{
 	"documents": func(r runsOf) []target {
@@ -76,7 +79,7 @@ var targets = map[string]func(runsOf) []target{
 			latency("P90", aware.TTFT.P90, random.TTFT.P90/4),
 		}
 	},
-	// How much fits is only learned from what is missed, a lesson a replica, and a busy machine gives more of them.
+	// A busy machine teaches more often that less fits than was believed: prompts that wait are missed as well.
 	"preamble": func(r runsOf) []target {
 		byLoad, aware := r("LEAST_OUTSTANDING_REQUESTS"), r("KV_AWARE")
 		return []target{
@@ -100,9 +103,6 @@ var targets = map[string]func(runsOf) []target{
 		}
 	},
 }
-
-// runsOf gives a strategy's run.
-type runsOf func(strategy string) *bench.Run
 
 func used(r *bench.Run) float64 {
 	return float64(len(slices.DeleteFunc(slices.Clone(r.PerReplica), func(p bench.Replica) bool { return p.Requests == 0 })))
