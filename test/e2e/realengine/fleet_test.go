@@ -18,9 +18,10 @@ import (
 
 // fleet is engines that keep their addresses when they are started anew.
 type fleet struct {
-	lab  lab.Lab
-	urls []string
-	stop func()
+	lab   lab.Lab
+	urls  []string
+	stop  func()
+	speed float64 // of the workloads' rate, at most 1
 }
 
 func startFleet(t *testing.T, engines int) *fleet {

@@ -4,7 +4,6 @@
 package realengine
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"os"
@@ -72,8 +71,8 @@ var plain = documents{name: "documents", count: 12, length: 3000, own: 60, warmU
 func TestRealEngines(t *testing.T) {
 	out := folder(t)
 	f := startFleet(t, replicas)
-	speed := speed(t, f, out)
-	var all bytes.Buffer
+	f.findSpeed(t, out)
+	var all strings.Builder
 	for _, seedText := range strings.Split(*seedList, ",") {
 		seed, err := strconv.ParseUint(seedText, 10, 64)
 		if err != nil {
@@ -86,16 +85,15 @@ func TestRealEngines(t *testing.T) {
 			}
 			run := fmt.Sprintf("%s-seed%d", name, seed)
 			t.Run(run, func(t *testing.T) {
-				fmt.Fprintf(&all, "\n=== %s\n", run)
-				play(t, f, draw(t, seed), filepath.Join(out, run), speed, &all)
+				fmt.Fprintf(&all, "\n=== %s\n%s", run, f.play(t, draw(t, seed), filepath.Join(out, run)))
 			})
 		}
 	}
-	if err := os.WriteFile(filepath.Join(out, "table.txt"), all.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(out, "table.txt"), []byte(all.String()), 0o644); err != nil {
 		t.Error(err)
 	}
 	t.Logf("%d llama.cpp servers, %d slots and %d MiB of cache each, at %.2f of the workloads' speed%s\ntables, reports, figures and traces are in %s",
-		replicas, lab.Slots, lab.CacheMiB, speed, all.String(), out)
+		replicas, lab.Slots, lab.CacheMiB, f.speed, all.String(), out)
 }
 
 // folder is where the run leaves what it found.
@@ -111,13 +109,14 @@ func folder(t *testing.T) string {
 	return path
 }
 
-// play writes a workload's trace, plays it and holds KV_AWARE to its targets. All files begin with the path.
-func play(t *testing.T, f *fleet, w played, path string, speed float64, all *bytes.Buffer) {
+// play writes a workload's trace, plays it and holds KV_AWARE to its targets. All files begin with the path. It returns the tables.
+func (f *fleet) play(t *testing.T, w played, path string) string {
+	t.Helper()
 	arguments := []string{"--strategy", strategies, "--compare", "--report", path + ".html", "--warmup", strconv.Itoa(w.warmUp)}
 	if w.clients > 0 {
 		arguments = append(arguments, "--concurrency", strconv.Itoa(w.clients))
 	} else {
-		arguments = append(arguments, "--speed", fmt.Sprint(speed))
+		arguments = append(arguments, "--speed", fmt.Sprint(f.speed))
 	}
 	writeTrace(t, w, path+".jsonl")
 	result, printed := f.bench(t, path+".jsonl", arguments...)
@@ -125,21 +124,23 @@ func play(t *testing.T, f *fleet, w played, path string, speed float64, all *byt
 		t.Fatal(err)
 	}
 	table, faults := judge(w.name, result.Runs)
-	text := report.Of(w.name, result.Runs)
-	if len(table.Rows) > 0 {
-		text.Tables = append(text.Tables, table)
-	}
-	if err := text.WriteText(all); err != nil {
-		t.Fatal(err)
-	}
 	for _, fault := range faults {
 		t.Error(fault)
 	}
+	page := report.Of(w.name, result.Runs)
+	if len(table.Rows) > 0 {
+		page.Tables = append(page.Tables, table)
+	}
+	var text strings.Builder
+	if err := page.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
 }
 
-// speed is how much of the workloads' rate this machine bears, at most 1: at that it is half busy with what it could not find in caches.
+// findSpeed finds how much of the workloads' rate this machine bears: at that it is half busy with what it could not find in caches.
 // On one that has other things to do, queues would tell more of these than of strategies.
-func speed(t *testing.T, f *fleet, out string) float64 {
+func (f *fleet) findSpeed(t *testing.T, out string) {
 	t.Helper()
 	path := filepath.Join(out, "speed.jsonl")
 	writeTrace(t, plain.workload(0), path)
@@ -148,5 +149,5 @@ func speed(t *testing.T, f *fleet, out string) float64 {
 	if run.Failed+run.Refused > 0 {
 		t.Fatalf("documents that are in no cache: %v", run.Errors)
 	}
-	return min(1, max(slowest, float64(coldTTFT)/float64(time.Millisecond)/run.TTFT.P50))
+	f.speed = min(1, max(slowest, float64(coldTTFT.Milliseconds())/run.TTFT.P50))
 }
