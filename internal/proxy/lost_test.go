@@ -107,21 +107,25 @@ func TestLostReplicaWithNobodyElse(t *testing.T) {
 	})
 }
 
+// TestLostReplicaBreaksOffSilentStreams: the silence is counted from the last byte, not from the moment at which the loss is noticed.
 func TestLostReplicaBreaksOffSilentStreams(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g, client, bad := lossRig(t, 2)
-		streaming := begin(client)
-		synctest.Wait()
-		g.apply(t, "http://bad", "http://good")
-		bad.MarkLost()
-		if got := <-streaming; got.status != 200 || got.err == nil || got.body != anEvent+anEvent || got.after != lostGrace {
-			t.Errorf("got %+v", got)
-		}
-		synctest.Wait()
-		if l := g.access(t, 1)[0]; l.Outcome != "upstream_aborted" || g.inFlight() != 0 {
-			t.Errorf("logged %+v", l)
-		}
-	})
+	for noticedAfter, brokenAfter := range map[time.Duration]time.Duration{0: lostGrace, time.Second: lostGrace, time.Minute: time.Minute + 1} {
+		synctest.Test(t, func(t *testing.T) {
+			g, client, bad := lossRig(t, 2)
+			streaming := begin(client)
+			synctest.Wait()
+			g.apply(t, "http://bad", "http://good")
+			time.Sleep(noticedAfter)
+			bad.MarkLost()
+			if got := <-streaming; got.status != 200 || got.err == nil || got.body != anEvent+anEvent || got.after != brokenAfter {
+				t.Errorf("noticed after %v: got %+v, want it broken after %v", noticedAfter, got, brokenAfter)
+			}
+			synctest.Wait()
+			if l := g.access(t, 1)[0]; l.Outcome != "upstream_aborted" || g.inFlight() != 0 {
+				t.Errorf("logged %+v", l)
+			}
+		})
+	}
 }
 
 func TestLostReplicaMayFinishWhatMoves(t *testing.T) {
