@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,8 +67,8 @@ func mistakes() (all []mistake) {
 		messagePath:  {`{}`, chatOf(`[{"role": "user", "content": "` + long + `"}]`)},
 
 		"POST /v1/messages/count_tokens": {`{}`}, "POST /v1/chat/completions/input_tokens": {`{}`}, "POST /v1/responses/input_tokens": {`{}`},
-		"POST /v1/chat/completions/control": {`{}`}, "POST /v1/streams/lookup": {`{}`},
-		"POST /v1/embeddings": {`{"input": "x"}`, `{}`}, "POST /v1/rerank": {`{"query": "x", "documents": ["x"]}`},
+		"POST /v1/chat/completions/control": {`{}`},
+		"POST /v1/embeddings":               {`{"input": "x"}`, `{}`}, "POST /v1/rerank": {`{"query": "x", "documents": ["x"]}`},
 		"POST /v1/reranking": {`{"query": "x", "documents": ["x"]}`}, "POST /v1/audio/transcriptions": {`{}`},
 		"POST /v1/audio/speech": {`{"input": "x"}`}, "POST /v1/images/generations": {`{"prompt": "x"}`}, "POST /v1/what": {`{}`, ``, `no JSON`},
 	} {
@@ -111,7 +113,7 @@ func mistakes() (all []mistake) {
 // Warmpath refuses by design.
 func engineErrors(t *testing.T, l lab.Lab) {
 	s := setUp(t, l, 1, lab.Settings{Slots: lab.Slots, Context: roomyContext, APIKey: key}, "", "routing: {strategy: KV_AWARE}")
-	bodies := map[string]int{} // how often each was relayed
+	relayed := map[int]map[string]bool{} // different answers of each status
 	var own []string
 	for _, m := range mistakes() {
 		engine, by := m.make(t, s.engines[0].URL), m.make(t, s.url)
@@ -125,10 +127,17 @@ func engineErrors(t *testing.T, l lab.Lab) {
 		case engine.text != by.text:
 			t.Errorf("%s:\nthe engine answers  %s\nby way of Warmpath  %s", m, engine.text, by.text)
 		default:
-			bodies[engine.text]++
+			if relayed[engine.status] == nil {
+				relayed[engine.status] = map[string]bool{}
+			}
+			relayed[engine.status][engine.text] = true
 		}
 	}
-	t.Logf("%d mistakes, %d different answers of the engine relayed; Warmpath's own:\n%s", len(mistakes()), len(bodies), strings.Join(own, "\n"))
+	t.Logf("%d mistakes, %d of them refused by the engine in these ways:", len(mistakes()), len(mistakes())-len(own))
+	for _, status := range slices.Sorted(maps.Keys(relayed)) {
+		t.Logf("%d with %d different answers", status, len(relayed[status]))
+	}
+	t.Logf("Warmpath's own:\n%s", strings.Join(own, "\n"))
 }
 
 func (m mistake) String() string {

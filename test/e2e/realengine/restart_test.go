@@ -41,7 +41,9 @@ func restarted(t *testing.T, l lab.Lab) {
 	eventually(t, "ready replicas", 1, s.ready(t))
 	s.startAnew(t, l, dying, of)
 	eventually(t, "ready replicas", 2, s.ready(t))
-	held := func() float64 { return sum(t, s.admin, "warmpath_believed_cache_held_tokens{", fmt.Sprintf("replica=%q", victim)) }
+	held := func() float64 {
+		return sum(t, s.admin, "warmpath_believed_cache_held_tokens{", fmt.Sprintf("replica=%q", victim))
+	}
 	for i := range r.books {
 		if hit := r.explain(t, i)[victim]; hit != 0 {
 			t.Errorf("book %d: %v tokens are believed to be in an empty cache", i, hit)
