@@ -4,6 +4,7 @@ package realengine
 
 import (
 	"bytes"
+	"compress/gzip"
 	"fmt"
 	"io"
 	"maps"
@@ -89,6 +90,7 @@ func mistakes() (all []mistake) {
 		mistake{request: chatPath, body: fine, header: "Authorization: "},
 		mistake{request: messagePath, body: fine, header: "Authorization: "},
 		mistake{request: "GET /v1/what", header: "Authorization: "},
+		mistake{request: chatPath, body: gzipped(fine), header: "Content-Encoding: gzip"},
 		mistake{request: chatPath, body: fine, header: "X-Long: " + strings.Repeat("x", 9000)},
 		mistake{request: "POST /v1/audio/transcriptions", header: "Content-Type: multipart/form-data; boundary=b",
 			body: "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\n\r\nx\r\n--b--\r\n"},
@@ -107,6 +109,14 @@ func mistakes() (all []mistake) {
 		mistake{request: "GET /v1", own: "unknown_path"},
 		mistake{request: "TRACE /v1/chat/completions", own: "method_not_allowed"},
 	)
+}
+
+func gzipped(text string) string {
+	var packed strings.Builder
+	w := gzip.NewWriter(&packed)
+	_, _ = io.WriteString(w, text) // a Builder takes all
+	_ = w.Close()
+	return packed.String()
 }
 
 // engineErrors makes every mistake at the engine itself and by way of Warmpath: what comes back must be the same, but for those that
