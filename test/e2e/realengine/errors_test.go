@@ -122,7 +122,7 @@ func gzipped(text string) string {
 // engineErrors makes every mistake at the engine itself and by way of Warmpath: what comes back must be the same, but for those that
 // Warmpath refuses by design.
 func engineErrors(t *testing.T, l lab.Lab) {
-	s := setUp(t, l, 1, lab.Settings{Slots: lab.Slots, Context: roomyContext, APIKey: key}, "", "routing: {strategy: KV_AWARE}")
+	s := setUp(t, l, "KV_AWARE", "", lab.Settings{Slots: lab.Slots, Context: roomyContext, APIKey: key})
 	relayed := map[int]map[string]bool{} // different answers of each status
 	var own []string
 	for _, m := range mistakes() {

@@ -44,21 +44,21 @@ type stand struct {
 	admin   string
 }
 
-// setUp starts count engines of one kind. pool and endpoint are further settings, each in YAML's short form without braces.
-func setUp(t *testing.T, l lab.Lab, count int, of lab.Settings, pool, endpoint string) *stand {
+// setUp starts engines. strategy and pool are settings of the configuration's variant and pool, in YAML's short form without braces.
+func setUp(t *testing.T, l lab.Lab, strategy, pool string, engines ...lab.Settings) *stand {
 	t.Helper()
 	s := &stand{}
 	var urls []string
-	for range count {
-		e := l.StartEngine(t, of)
+	for _, settings := range engines {
+		e := l.StartEngine(t, settings)
 		s.engines, urls = append(s.engines, e), append(urls, e.URL)
 	}
 	data, admin := lab.Reserve(t), lab.Reserve(t)
 	stop := l.StartWarmpath(t, fmt.Sprintf(`data: {listen: '%s', drain: {delay: 0s, limit: 10s}}
 admin: {listen: '%s'}
 pools: {engines: {engine: llamacpp, static: [%s], %s}}
-endpoints: {chat: {models: [%s], variants: [{pool: engines, %s}]}}
-`, data, admin, strings.Join(urls, ", "), pool, lab.ModelName, endpoint), admin)
+endpoints: {chat: {models: [%s], variants: [{pool: engines, routing: {strategy: %s}}]}}
+`, data, admin, strings.Join(urls, ", "), pool, lab.ModelName, strategy), admin)
 	t.Cleanup(stop)
 	s.url, s.admin = "http://"+data, "http://"+admin
 	return s

@@ -34,7 +34,8 @@ type idlers struct {
 // idleConnections sends requests with waits between them around the time after which engines close connections, and around the time
 // after which Warmpath does, and others so close together that engines close connections after their hundredth request.
 func idleConnections(t *testing.T, l lab.Lab) {
-	s := setUp(t, l, 2, lab.Settings{Slots: lab.Slots, Context: roomyContext}, "", "routing: {strategy: LEAST_OUTSTANDING_REQUESTS}")
+	of := lab.Settings{Slots: lab.Slots, Context: roomyContext}
+	s := setUp(t, l, "LEAST_OUTSTANDING_REQUESTS", "", of, of)
 	var premises sync.WaitGroup
 	premises.Go(func() { closesIdle(t, s.engines[0]) })
 	premises.Go(func() { closesUsed(t, s.engines[1]) })

@@ -26,7 +26,7 @@ const (
 // restarted ends an engine, lets that be seen, and starts it anew on its port: nothing may be believed to be in its cache then.
 func restarted(t *testing.T, l lab.Lab) {
 	of := lab.Settings{Slots: lab.Slots, Context: roomyContext}
-	s := setUp(t, l, 2, of, "", "routing: {strategy: KV_AWARE}")
+	s := setUp(t, l, "KV_AWARE", "", of, of)
 	r := reader{stand: s, books: books(5)}
 	r.readAll(t)
 	r.mustKnow(t)
@@ -57,7 +57,7 @@ func restarted(t *testing.T, l lab.Lab) {
 // restartedUnseen replaces an engine faster than anybody looks: only the reports of cached tokens can tell.
 func restartedUnseen(t *testing.T, l lab.Lab) {
 	of := lab.Settings{Slots: lab.Slots, Context: roomyContext}
-	s := setUp(t, l, 1, of, "health: {enabled: false}", "routing: {strategy: KV_AWARE}")
+	s := setUp(t, l, "KV_AWARE", "health: {enabled: false}", of)
 	r := reader{stand: s, books: books(5)}
 	r.readAll(t)
 	r.mustKnow(t)

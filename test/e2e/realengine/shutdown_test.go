@@ -34,8 +34,8 @@ func terminated(t *testing.T, l lab.Lab) { endUnderLoad(t, l, syscall.SIGTERM) }
 // endUnderLoad ends one of two engines while it has streams open, one in each slot, and others waiting for a slot.
 func endUnderLoad(t *testing.T, l lab.Lab, by os.Signal) {
 	// The same prompt leads all to the same engine.
-	s := setUp(t, l, 2, lab.Settings{Slots: openStreams, Context: roomyContext}, "",
-		"routing: {strategy: PREFIX_AWARE, prefix_length: 1024, concurrency_threshold: 1024}")
+	of := lab.Settings{Slots: openStreams, Context: roomyContext}
+	s := setUp(t, l, "PREFIX_AWARE, prefix_length: 1024, concurrency_threshold: 1024", "", of, of)
 	var open, waiting []*stream
 	for i := range openStreams {
 		open = append(open, s.begin(i, endlessTokens))
