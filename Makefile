@@ -43,6 +43,12 @@ e2e-real: ## Run the real binary against llama.cpp servers, with SEEDS=1,2,3 thr
 e2e-clients: ## Compare what other people's clients get from Warmpath and from a llama.cpp server (needs python3 with pip, and curl; about 1 minute, the first time about ten)
 	$(GO) test -count=1 -timeout 20m -tags e2eclients -v -run '^TestClients$$' ./test/e2e/clients
 
+.PHONY: e2e-faults
+e2e-faults: ## Let llama.cpp servers behind the real binary die, come back and refuse (needs python3 with pip; about 1 minute)
+	$(GO) test -count=1 -timeout 5m -parallel 8 -tags e2ereal -v -run '^TestFaults$$' ./test/e2e/realengine
+
+e2e-real: e2e-faults # which measures nothing, so that its tests run side by side
+
 .PHONY: e2e-aws
 e2e-aws: ## Run AWS's and OpenAI's SDKs against the real binary (needs python3 with pip; half a minute, the first time about ten)
 	cd test/e2e/aws && $(GO) test -count=1 -timeout 20m -v .

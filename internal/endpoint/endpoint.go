@@ -2,6 +2,8 @@
 package endpoint
 
 import (
+	"context"
+	"net"
 	"net/http"
 	"slices"
 	"time"
@@ -19,6 +21,8 @@ type Pool struct {
 	Outlier *health.Outlier
 	// Transport carries requests to the engines.
 	Transport http.RoundTripper
+	// Dial opens a connection to an engine, as Transport does.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Authorization is sent to the engines instead of the client's own header; empty leaves the client's in place.
 	Authorization string
 	// CachedApart says that the engines' Messages API leaves cached tokens out of input_tokens (llama.cpp).

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/warmpath/warmpath/internal/dialect"
 	"github.com/warmpath/warmpath/internal/fleet"
@@ -219,9 +220,31 @@ func (c *call) failed(err error) *failure {
 		f = failUnreachable
 	case health.LocalFault:
 		f = failLocal
+	default:
+		if outcome = c.broken(); outcome == health.Refused {
+			f = failLost
+		}
 	}
 	f.outcome = outcome
 	return f.because(err)
+}
+
+// knockLimit is how long a replica that broke a connection may take to open another. One whose process is gone refuses at once.
+const knockLimit = 250 * time.Millisecond
+
+// broken is the outcome of a call whose connection the replica broke. It is more than this call's if the replica's port refuses: all
+// that wait there need not do so until the next probe, and however many they are, those that were reset may move.
+func (c *call) broken() health.Outcome {
+	ctx, cancel := context.WithTimeout(c.ctx, knockLimit)
+	defer cancel()
+	conn, err := c.x.plan.variant.Pool.Dial(ctx, "tcp", c.replica.URL().Host)
+	switch {
+	case err == nil:
+		_ = conn.Close()
+	case health.OfError(err) == health.Refused:
+		return health.Refused
+	}
+	return health.ServerFault
 }
 
 // moved turns an answer that asks for another replica into a failure, if there is another to ask. The client gets the engine's

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/endpoint"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/routing"
 )
@@ -107,21 +108,25 @@ func TestLostReplicaWithNobodyElse(t *testing.T) {
 	})
 }
 
+// TestLostReplicaBreaksOffSilentStreams: the silence is counted from the last byte, not from the moment at which the loss is noticed.
 func TestLostReplicaBreaksOffSilentStreams(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g, client, bad := lossRig(t, 2)
-		streaming := begin(client)
-		synctest.Wait()
-		g.apply(t, "http://bad", "http://good")
-		bad.MarkLost()
-		if got := <-streaming; got.status != 200 || got.err == nil || got.body != anEvent+anEvent || got.after != lostGrace {
-			t.Errorf("got %+v", got)
-		}
-		synctest.Wait()
-		if l := g.access(t, 1)[0]; l.Outcome != "upstream_aborted" || g.inFlight() != 0 {
-			t.Errorf("logged %+v", l)
-		}
-	})
+	for noticedAfter, brokenAfter := range map[time.Duration]time.Duration{0: lostGrace, time.Second: lostGrace, time.Minute: time.Minute + 1} {
+		synctest.Test(t, func(t *testing.T) {
+			g, client, bad := lossRig(t, 2)
+			streaming := begin(client)
+			synctest.Wait()
+			g.apply(t, "http://bad", "http://good")
+			time.Sleep(noticedAfter)
+			bad.MarkLost()
+			if got := <-streaming; got.status != 200 || got.err == nil || got.body != anEvent+anEvent || got.after != brokenAfter {
+				t.Errorf("noticed after %v: got %+v, want it broken after %v", noticedAfter, got, brokenAfter)
+			}
+			synctest.Wait()
+			if l := g.access(t, 1)[0]; l.Outcome != "upstream_aborted" || g.inFlight() != 0 {
+				t.Errorf("logged %+v", l)
+			}
+		})
+	}
 }
 
 func TestLostReplicaMayFinishWhatMoves(t *testing.T) {
@@ -214,6 +219,96 @@ func TestRefusedDialTellsThoseWhoWait(t *testing.T) {
 		}
 		if got := <-waiting; got.status != 200 || got.after != 0 {
 			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+// TestKilledReplicaMovesManyWhateverTheBudget: the system breaks all connections of a process that is gone, and refuses new ones.
+func TestKilledReplicaMovesManyWhateverTheBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemoryNet()
+		killed := make(chan struct{})
+		port := n.engine(t, "bad:80", func(http.ResponseWriter, *http.Request) {
+			<-killed
+			panic(http.ErrAbortHandler)
+		})
+		n.engine(t, "good:80", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 200, "{}") })
+		g := assemble(t, routing.NameRandom, n.dial, "http://bad")
+		client := n.client(t, g)
+		all := make([]<-chan ended, 200)
+		for i := range all {
+			all[i] = begin(client)
+		}
+		synctest.Wait()
+		bad := g.fleet.View().Replicas[0]
+		lost := bad.Lost()
+		g.apply(t, "http://bad", "http://good")
+		time.Sleep(time.Minute) // none of them is recent
+		port.Close()
+		close(killed)
+		for _, one := range all {
+			if got := <-one; got.status != 200 || got.after != time.Minute {
+				t.Fatalf("got %+v", got)
+			}
+		}
+		if lost.Err() == nil {
+			t.Error("the replica should count as lost")
+		}
+	})
+}
+
+// TestResetOfALiveReplicaIsCharged: a replica that only breaks connections is not lost, and what it breaks is within the budget.
+func TestResetOfALiveReplicaIsCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemoryNet()
+		n.engine(t, "bad:80", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+		g := assemble(t, routing.NameRandom, n.dial, "http://bad")
+		g.endpoint.Budget = endpoint.NewBudget(0, time.Now)
+		lost := g.fleet.View().Replicas[0].Lost()
+		n.engine(t, "good:80", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 200, "{}") })
+		waiting := begin(n.client(t, g))
+		synctest.Wait()
+		if got := <-waiting; got.status != 502 || !strings.Contains(got.body, "upstream_reset") {
+			t.Errorf("got %+v", got)
+		}
+		if lost.Err() != nil {
+			t.Error("the replica should not count as lost")
+		}
+	})
+}
+
+// TestBrokenStreamTellsThoseWhoWait: llama.cpp, at SIGTERM, closes its port, breaks some streams, and leaves the rest hanging.
+func TestBrokenStreamTellsThoseWhoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemoryNet()
+		terminated := make(chan struct{})
+		requests := make(chan int, 2)
+		requests <- 0
+		requests <- 1
+		port := n.engine(t, "bad:80", func(w http.ResponseWriter, r *http.Request) {
+			if <-requests == 1 {
+				<-r.Context().Done()
+				return
+			}
+			say(w, anEvent)
+			<-terminated
+			panic(http.ErrAbortHandler)
+		})
+		n.engine(t, "good:80", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 200, "{}") })
+		g := assemble(t, routing.NameRandom, n.dial, "http://bad")
+		client := n.client(t, g)
+		streaming := begin(client)
+		synctest.Wait()
+		waiting := begin(client)
+		synctest.Wait()
+		g.apply(t, "http://bad", "http://good")
+		port.Close()
+		close(terminated)
+		if got := <-streaming; got.status != 200 || got.err == nil {
+			t.Errorf("the stream: got %+v, want it broken", got)
+		}
+		if got := <-waiting; got.status != 200 || got.body != "{}" || got.after != 0 {
+			t.Errorf("the request that waited: got %+v, want it moved at once", got)
 		}
 	})
 }

@@ -154,6 +154,8 @@ func (c *call) settle(err error, o *observer) health.Outcome {
 	case errors.Is(cause, errLost):
 		x.rec.Err = cause.Error()
 		return health.Cancelled
+	default:
+		return c.broken()
 	}
 	return health.ServerFault
 }

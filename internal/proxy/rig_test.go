@@ -168,7 +168,7 @@ func assemble(t testing.TB, strategy string, dial dialer, urls ...string) *rig {
 		WriteBufferSize: 64 << 10,
 	}
 	t.Cleanup(g.transport.CloseIdleConnections)
-	g.pool = &endpoint.Pool{Name: "pool", Fleet: g.fleet, Outlier: outlier, Transport: g.transport}
+	g.pool = &endpoint.Pool{Name: "pool", Fleet: g.fleet, Outlier: outlier, Transport: g.transport, Dial: dial}
 	o := routing.Options{}
 	if strategy == routing.NamePrefixAware {
 		o = routing.Options{PrefixLength: 1024, ConcurrencyThreshold: 16}

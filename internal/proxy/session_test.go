@@ -281,7 +281,7 @@ func TestASessionEndsWithItsReplica(t *testing.T) {
 		g.apply(t, a.URL, b.URL) // another one, under its address
 	}
 	id, _ := g.openSession(t)
-	elsewhere := endpoint.Pool{Name: "elsewhere", Fleet: fleet.New(fleet.Options{}), Outlier: g.pool.Outlier, Transport: g.pool.Transport}
+	elsewhere := endpoint.Pool{Name: "elsewhere", Fleet: fleet.New(fleet.Options{}), Outlier: g.pool.Outlier, Transport: g.pool.Transport, Dial: g.pool.Dial}
 	g.endpoint.Variants[0].Pool = &elsewhere
 	if _, code := g.refused(t, id); code != "session_gone" {
 		t.Errorf("its pool left the endpoint: got %s", code)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -28,7 +29,7 @@ import (
 // shade gives the rig's endpoint a shadow variant "next" over replicas at these addresses, and returns a rig that has them.
 func (g *rig) shade(t testing.TB, share float64, urls ...string) *rig {
 	t.Helper()
-	n := assemble(t, routing.NameLeastOutstanding, nil, urls...)
+	n := assemble(t, routing.NameLeastOutstanding, new(net.Dialer).DialContext, urls...)
 	t.Cleanup(g.proxy.Close) // before the replicas close, which wait for their requests
 	next := *n.endpoint.Variants[0]
 	next.Name = "next"

@@ -19,9 +19,10 @@ var (
 )
 
 const (
-	// lostGrace is how long a stream from a replica whose port refuses may stay silent. An engine that shuts down in order still
-	// sends the tokens of its open streams; one that hangs sends nothing (vLLM, SIGTERM without --shutdown-timeout).
-	lostGrace = 2 * time.Second
+	// lostGrace is how long a stream from a replica whose port refuses may stay silent, counted from its last byte. An engine that
+	// shuts down in order still sends the tokens of its open streams; one that hangs sends nothing (vLLM, SIGTERM without
+	// --shutdown-timeout; llama.cpp, some streams). By the default probes a client sees that within 2 s of the engine's end.
+	lostGrace = 1500 * time.Millisecond
 	// lostPatience is how long a request that has not begun waits on a lost replica when there is no other to move to.
 	lostPatience = 10 * time.Second
 )
@@ -36,6 +37,7 @@ type watchdog struct {
 
 	mu       sync.Mutex
 	silence  alarm
+	since    time.Time // when the silence of an answer that has begun began
 	stopLost func() bool
 	begun    bool // the answer has
 	writing  bool // it is the client that is waited for
@@ -98,7 +100,7 @@ func (w *watchdog) heard() {
 func (w *watchdog) listen() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.writing = false
+	w.writing, w.since = false, time.Now()
 	if w.lost {
 		w.silence.reset(lostGrace)
 		return
@@ -123,7 +125,7 @@ func (w *watchdog) mourn(another bool, r *fleet.Replica) {
 		if !w.begun {
 			w.silence.reset(lostPatience)
 		} else if !w.writing {
-			w.silence.reset(lostGrace)
+			w.silence.reset(max(lostGrace-time.Since(w.since), 1)) // 0 would be never
 		}
 	}
 }

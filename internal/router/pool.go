@@ -74,8 +74,10 @@ func (p *pool) update(c config.Pool) {
 	if first || before.Metrics != c.Metrics || before.Engine != c.Engine || !before.APIKey.Equal(c.APIKey) {
 		p.watchMetrics(c)
 	}
+	dialer := &net.Dialer{Timeout: time.Duration(c.ConnectTimeout), KeepAlive: 15 * time.Second}
+	target.Dial = dialer.DialContext
 	if first || before.ConnectTimeout != c.ConnectTimeout {
-		target.Transport = newTransport(time.Duration(c.ConnectTimeout))
+		target.Transport = newTransport(dialer)
 	} else {
 		target.Transport = p.target.Transport
 	}
@@ -154,11 +156,10 @@ func (p *pool) stopMetrics() {
 	}
 }
 
-func newTransport(connect time.Duration) http.RoundTripper {
-	dialer := &net.Dialer{Timeout: connect, KeepAlive: 15 * time.Second}
+func newTransport(dialer *net.Dialer) http.RoundTripper {
 	return &http.Transport{
 		DialContext:           dialer.DialContext,
-		TLSHandshakeTimeout:   connect,
+		TLSHandshakeTimeout:   dialer.Timeout,
 		MaxIdleConnsPerHost:   1 << 16, // as many as were in use at once
 		IdleConnTimeout:       idleUpstream,
 		DisableCompression:    true,
