@@ -2,6 +2,9 @@ package emulator
 
 import (
 	"fmt"
+	"math"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -34,17 +37,32 @@ var Cost8B = Cost{T0: 6, P: 0.04, D: 0.03, K: 1.0e-5, A: 0.6e-6}
 // prompt that is not cached. It is a rig to compare routers on, where load and hits are all there is, and models no engine.
 var CostSlots = Cost{T0: 100, P: 0.1, Slots: true}
 
-// Preset returns the cost constants that go by a name: "70b", "8b" or "slots".
-func Preset(name string) (Cost, error) {
-	switch name {
-	case "70b":
-		return Cost70B, nil
-	case "8b":
-		return Cost8B, nil
-	case "slots":
-		return CostSlots, nil
+// Preset returns the cost constants that a specification NAME[:constant=value,...] describes: those that go by the name "70b", "8b" or
+// "slots", with others, in milliseconds, in the place of some: 8b:t0=3,p=0.2. Constants are t0, p, d, k and a. The error says what can be
+// written instead; whether values are in range, NewCore says.
+func Preset(spec string) (Cost, error) {
+	name, list, hasConstants := strings.Cut(spec, ":")
+	cost, ok := map[string]Cost{"70b": Cost70B, "8b": Cost8B, "slots": CostSlots}[name]
+	if !ok {
+		return Cost{}, fmt.Errorf("preset %q: not known; use 70b, 8b or slots", name)
 	}
-	return Cost{}, fmt.Errorf("preset %q: not known; use 70b, 8b or slots", name)
+	if !hasConstants {
+		return cost, nil
+	}
+	constants := map[string]*float64{"t0": &cost.T0, "p": &cost.P, "d": &cost.D, "k": &cost.K, "a": &cost.A}
+	for pair := range strings.SplitSeq(list, ",") {
+		constant, text, _ := strings.Cut(pair, "=")
+		target, ok := constants[constant]
+		if !ok {
+			return Cost{}, fmt.Errorf("preset %s: %q is no constant; write t0, p, d, k or a, each with = and milliseconds", name, constant)
+		}
+		value, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
+			return Cost{}, fmt.Errorf("preset %s: %s is %q; give milliseconds, such as 0.08", name, constant, text)
+		}
+		*target = value
+	}
+	return cost, nil
 }
 
 // Scale returns the constants of an engine that is factor times slower.
