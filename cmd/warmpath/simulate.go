@@ -31,7 +31,7 @@ type simulateCommand struct {
 
 // presetUsage is the help of --preset.
 const presetUsage = "how fast an engine is: 70b (eight GPUs), 8b (one), or slots that share nothing; " +
-	"`NAME[:constant=value,...]` with t0, p, d, k and a of your own, in milliseconds"
+	"`NAME[:constant=value,...]` with t0, p, d, k, a and m of your own, such as measured ones"
 
 // defaultStrategies are compared if nobody says which; PREFIX_AWARE has the settings of the demo.
 const defaultStrategies = "RANDOM,LEAST_OUTSTANDING_REQUESTS,PREFIX_AWARE:prefix_length=4096,concurrency_threshold=16,KV_AWARE"

@@ -45,7 +45,7 @@ func (c Config) validate() error {
 	if c.Whole && c.Cost.Slots {
 		return errors.New("cost: the preset slots has no cache of whole prompts; use another")
 	}
-	if c.Cost.T0 <= 0 || c.Cost.P < 0 || c.Cost.D < 0 || c.Cost.K < 0 || c.Cost.A < 0 {
+	if c.Cost.T0 <= 0 || c.Cost.P < 0 || c.Cost.D < 0 || c.Cost.K < 0 || c.Cost.A < 0 || c.Cost.M < 0 {
 		return fmt.Errorf("cost: %+v is out of range; T0 must be positive, the others not negative", c.Cost)
 	}
 	return nil
