@@ -39,6 +39,10 @@ e2e: ## Run the real binary against emulated engines
 e2e-real: ## Run the real binary against llama.cpp servers, with SEEDS=1,2,3 three times (needs python3 with pip; about 8 minutes a seed)
 	$(GO) test -count=1 -timeout 90m -tags e2ereal -v -run '^TestRealEngines$$' ./test/e2e/realengine $(if $(SEEDS),-seeds $(SEEDS)) $(if $(WORKLOADS),-workloads $(WORKLOADS))
 
+.PHONY: e2e-predict
+e2e-predict: ## Hold the simulator to four llama.cpp servers (needs python3 with pip, and two cores with nothing else to do; 11 minutes)
+	$(GO) test -count=1 -timeout 30m -tags e2ereal -v ./test/e2e/prediction
+
 .PHONY: e2e-clients
 e2e-clients: ## Compare what other people's clients get from Warmpath and from a llama.cpp server (needs python3 with pip, and curl; about 1 minute, the first time about ten)
 	$(GO) test -count=1 -timeout 20m -tags e2eclients -v -run '^TestClients$$' ./test/e2e/clients

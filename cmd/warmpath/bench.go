@@ -188,6 +188,8 @@ func parseHeaders(lines []string) (http.Header, error) {
 	return header, nil
 }
 
+var errNoneCounted = errors.New("no requests left to count; play more, or warm up with fewer")
+
 func parseWarmup(text string) (bench.Warmup, error) {
 	if n, err := strconv.Atoi(text); err == nil && n >= 0 {
 		return bench.Warmup{Requests: n}, nil
@@ -222,7 +224,7 @@ func (b *benchCommand) play(ctx context.Context, t target, w workload.Workload, 
 	case w.Err() != nil:
 		return nil, fmt.Errorf("bench: %w", w.Err())
 	case run.Requests == 0:
-		return nil, usageError{errors.New("bench: no requests left to count; play more, or warm up with fewer")}
+		return nil, usageError{fmt.Errorf("bench: %w", errNoneCounted)}
 	}
 	b.name(run, t)
 	return run, nil
@@ -261,17 +263,22 @@ func (b *benchCommand) facts(name string) []report.Fact {
 	} else {
 		list = append(list, report.Fact{Name: "targets", Value: strings.Join(b.targets, ", ")})
 	}
-	switch {
-	case o.Warmup.Requests > 0:
-		list = append(list, report.Fact{Name: "warm-up", Value: fmt.Sprintf("%d requests, not counted", o.Warmup.Requests)})
-	case o.Warmup.Time > 0:
-		list = append(list, report.Fact{Name: "warm-up", Value: fmt.Sprintf("%v, not counted", o.Warmup.Time)})
-	}
+	list = append(list, warmupFacts(o.Warmup)...)
 	if o.TimeScale != 1 {
 		list = append(list, report.Fact{Name: "time scale", Value: fmt.Sprintf("%g; all times are the engines' own", o.TimeScale)})
 	}
 	return append(list,
 		report.Fact{Name: "ended", Value: time.Now().Format("2006-01-02 15:04 MST")}, report.Fact{Name: "warmpath", Value: buildVersion()})
+}
+
+func warmupFacts(w bench.Warmup) []report.Fact {
+	switch {
+	case w.Requests > 0:
+		return []report.Fact{{Name: "warm-up", Value: fmt.Sprintf("%d requests, not counted", w.Requests)}}
+	case w.Time > 0:
+		return []report.Fact{{Name: "warm-up", Value: fmt.Sprintf("%v, not counted", w.Time)}}
+	}
+	return nil
 }
 
 // silent is an error if a target did not answer a single request.

@@ -58,7 +58,7 @@ Any of them ends by itself with for=DURATION.`,
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:9000", "`address` of the first engine")
 	flags.IntVar(&f.count, "count", 1, "engines, on consecutive ports")
 	flags.StringSliceVar(&f.models, "model", []string{"emulated"}, "model `name` the engines serve; repeat for more")
-	flags.StringVar(&f.preset, "preset", "70b", "cost model: 70b (eight GPUs), 8b (one), or slots that share nothing")
+	flags.StringVar(&f.preset, "preset", "70b", presetUsage)
 	flags.IntVar(&f.cacheTokens, "cache-tokens", 65536, "tokens in each engine's prefix cache")
 	flags.IntVar(&f.blockSize, "block-size", 16, "tokens in a cache block")
 	flags.IntVar(&f.slots, "slots", 128, "requests an engine runs at once; the others wait")

@@ -22,12 +22,16 @@ type simulateCommand struct {
 	workload       workloadFlags
 	options        simulate.Options
 	strategies     []string
-	preset         string
+	preset, warmup string
 	incidents      map[simulate.IncidentKind]*[]string
 	compare, json  bool
 	report         reportFile
 	stdout, stderr io.Writer
 }
+
+// presetUsage is the help of --preset.
+const presetUsage = "how fast an engine is: 70b (eight GPUs), 8b (one), or slots that share nothing; " +
+	"`NAME[:constant=value,...]` with t0, p, d, k, a and m of your own, such as measured ones"
 
 // defaultStrategies are compared if nobody says which; PREFIX_AWARE has the settings of the demo.
 const defaultStrategies = "RANDOM,LEAST_OUTSTANDING_REQUESTS,PREFIX_AWARE:prefix_length=4096,concurrency_threshold=16,KV_AWARE"
@@ -62,14 +66,17 @@ func (s *simulateCommand) register(c *cobra.Command) {
 	flags := c.Flags()
 	flags.IntVar(&s.options.Replicas, "replicas", 0, "engines in the fleet")
 	flags.IntVar(&s.options.CacheTokens, "cache-tokens", 0, "tokens that the KV cache of one engine holds")
-	flags.StringVar(&s.preset, "preset", "70b", "how fast an engine is: 70b (eight GPUs), 8b (one), or slots that share nothing")
+	flags.StringVar(&s.options.Engine, "engine", "generic", "what the replicas run; the caches of llamacpp keep whole prompts, those of all others share blocks")
+	flags.StringVar(&s.preset, "preset", "70b", presetUsage)
 	flags.IntVar(&s.options.Slots, "slots", 128, "requests that an engine runs at once")
 	flags.IntVar(&s.options.Budget, "budget", 4096, "tokens that an engine computes in one step")
 	flags.StringArrayVar(&s.strategies, "strategy", []string{defaultStrategies},
 		"`NAME[:option=value,...]`, several separated by commas or by repeating the flag; each is a run")
+	flags.IntVar(&s.options.Processors, "processors", 0, "that all engines share, each of which keeps one busy; 0 = each engine has its own")
 	flags.IntVar(&s.options.Routers, "routers", 1, "processes that share the fleet, each with in-flight counts of its own")
 	flags.DurationVar(&s.options.SlowStart, "slow-start", 10*time.Second, "in which a replica that joins or returns takes a growing share of cold work")
 	flags.IntVar(&s.options.Concurrency, "concurrency", 0, "keep that many requests open instead of sending them at their times (closed loop)")
+	flags.StringVar(&s.warmup, "warmup", "0", "requests, or a `duration` such as 30s, played first and not counted")
 	flags.DurationVar(&s.options.Objective, "ttft-objective", 0, "count requests with a TTFT up to this as goodput")
 	for _, i := range []struct {
 		kind  simulate.IncidentKind
@@ -102,6 +109,10 @@ func (s *simulateCommand) run(ctx context.Context) error {
 		if err != nil {
 			bar.clear()
 			return interrupted(ctx, err)
+		}
+		if run.Requests == 0 {
+			bar.clear()
+			return usageError{fmt.Errorf("simulate: %w", errNoneCounted)}
 		}
 		result.Runs = append(result.Runs, *run)
 	}
@@ -160,6 +171,9 @@ func (s *simulateCommand) readFleet() (err error) {
 	if s.options.Cost, err = emulator.Preset(s.preset); err != nil {
 		return err
 	}
+	if s.options.Warmup, err = parseWarmup(s.warmup); err != nil {
+		return err
+	}
 	s.options.Seed = s.workload.seed
 	for _, kind := range []simulate.IncidentKind{simulate.Fail, simulate.Join, simulate.Slow} {
 		for _, spec := range *s.incidents[kind] {
@@ -190,13 +204,17 @@ func (s *simulateCommand) facts(name string) []report.Fact {
 	o := &s.options
 	list := []report.Fact{
 		{Name: "workload", Value: name}, {Name: "seed", Value: strconv.FormatUint(s.workload.seed, 10)},
-		{Name: "fleet", Value: fmt.Sprintf("%d emulated replicas, preset %s, %d tokens of cache, %d slots and a budget of %d tokens each",
-			o.Replicas, s.preset, o.CacheTokens, o.Slots, o.Budget)},
+		{Name: "fleet", Value: fmt.Sprintf("%d emulated replicas of engine %s, preset %s, %d tokens of cache, %d slots and a budget of %d tokens each",
+			o.Replicas, o.Engine, s.preset, o.CacheTokens, o.Slots, o.Budget)},
 		{Name: "routers", Value: strconv.Itoa(o.Routers)},
 	}
 	if o.Concurrency > 0 {
 		list = append(list, report.Fact{Name: "load", Value: fmt.Sprintf("closed loop, %d requests open", o.Concurrency)})
 	}
+	if o.Processors > 0 {
+		list = append(list, report.Fact{Name: "processors", Value: fmt.Sprintf("%d, shared by all engines", o.Processors)})
+	}
+	list = append(list, warmupFacts(o.Warmup)...)
 	if s.workload.spread > 0 {
 		list = append(list, report.Fact{Name: "times", Value: fmt.Sprintf("requests of one time spread over %v", s.workload.spread)})
 	}

@@ -55,7 +55,7 @@ func (t *tuneCommand) register(c *cobra.Command) {
 	flags := c.Flags()
 	flags.IntVar(&t.fleet.Replicas, "replicas", 0, "engines in the fleet")
 	flags.IntVar(&t.fleet.CacheTokens, "cache-tokens", 0, "tokens that the KV cache of one engine holds")
-	flags.StringVar(&t.preset, "preset", "70b", "how fast an engine is: 70b (eight GPUs), 8b (one), or slots that share nothing")
+	flags.StringVar(&t.preset, "preset", "70b", presetUsage)
 	flags.IntVar(&t.fleet.Slots, "slots", 128, "requests that an engine runs at once")
 	flags.IntVar(&t.fleet.Budget, "budget", 4096, "tokens that an engine computes in one step")
 	flags.IntVar(&t.fleet.Routers, "routers", 1, "processes that share the fleet, each with in-flight counts of its own")

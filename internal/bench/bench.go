@@ -51,8 +51,8 @@ type Warmup struct {
 	Time     time.Duration
 }
 
-// over says that the n-th request, counted from 0, which starts at that time, counts.
-func (w Warmup) over(n int, at time.Duration) bool { return n >= w.Requests && at >= w.Time }
+// Over says that the n-th request, counted from 0, which starts at that time, counts.
+func (w Warmup) Over(n int, at time.Duration) bool { return n >= w.Requests && at >= w.Time }
 
 // Play sends every request at its intended start, whether or not those before it have been answered: the load does not give way
 // to a slow target. Latencies count from the intended start, so that a target that holds up the player is charged for it. With
@@ -175,7 +175,7 @@ func (p *player) closedLoop(ctx context.Context, requests iter.Seq[workload.Requ
 
 // tally is where the n-th request, which starts at that time, counts.
 func (p *player) tally(n int, at time.Duration) *Tally {
-	if p.o.Warmup.over(n, at) {
+	if p.o.Warmup.Over(n, at) {
 		return p.measured
 	}
 	return p.warmup

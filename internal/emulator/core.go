@@ -10,6 +10,7 @@ import (
 type Config struct {
 	BlockSize  int  // tokens in a cache block; default 16
 	Blocks     int  // blocks in the cache; default 65,536 tokens' worth
+	Whole      bool // the cache keeps whole prompts, as llama.cpp's does: one a slot, and in Blocks those that slots gave up
 	Budget     int  // tokens computed in one step, decode and prefill together; default 4096
 	MaxRunning int  // requests that run at once, "slots" when small; default 128
 	Cost       Cost // default Cost70B
@@ -41,7 +42,10 @@ func (c Config) validate() error {
 			return fmt.Errorf("%s: %d is out of range; use 1 or more", f.name, f.value)
 		}
 	}
-	if c.Cost.T0 <= 0 || c.Cost.P < 0 || c.Cost.D < 0 || c.Cost.K < 0 || c.Cost.A < 0 {
+	if c.Whole && c.Cost.Slots {
+		return errors.New("cost: the preset slots has no cache of whole prompts; use another")
+	}
+	if c.Cost.T0 <= 0 || c.Cost.P < 0 || c.Cost.D < 0 || c.Cost.K < 0 || c.Cost.A < 0 || c.Cost.M < 0 {
 		return fmt.Errorf("cost: %+v is out of range; T0 must be positive, the others not negative", c.Cost)
 	}
 	return nil
@@ -64,6 +68,7 @@ type Request struct {
 	state     state
 	shared    []*block      // referenced blocks, a prefix of Chain
 	reserved  int           // blocks beyond shared
+	slot      *slot         // that has it, if the cache keeps whole prompts
 	computed  int           // tokens whose keys and values are in the cache
 	chunk     int           // tokens the current step computes
 	due       time.Duration // when they are computed, on an engine whose sequences share no steps
@@ -111,6 +116,7 @@ type Load struct {
 type Core struct {
 	config   Config
 	cache    *cache
+	whole    *wholePrompts // in the place of cache, if whole prompts are kept
 	waiting  queue
 	running  []*Request    // in order of admission
 	blocked  bool          // the head of the queue does not fit, and nothing was released since
@@ -125,7 +131,11 @@ func NewCore(config Config) (*Core, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
-	return &Core{config: config, cache: newCache(config.Blocks)}, nil
+	c := &Core{config: config, cache: newCache(config.Blocks)}
+	if config.Whole {
+		c.whole = newWholePrompts(config.Blocks, config.MaxRunning)
+	}
+	return c, nil
 }
 
 // Config returns the configuration with its defaults filled in.
@@ -148,7 +158,7 @@ func (c *Core) Submit(r *Request) error {
 		return fmt.Errorf("request: %d prompt and %d output tokens; a request has at least one prompt token and is submitted once",
 			r.PromptTokens, r.OutputTokens)
 	}
-	if c.blocksOf(r) > c.cache.capacity {
+	if c.whole == nil && c.blocksOf(r) > c.cache.capacity {
 		return ErrTooLong
 	}
 	r.state = waiting
@@ -176,7 +186,12 @@ func (c *Core) Cancel(r *Request) {
 }
 
 // ResetCache forgets everything that no running request holds.
-func (c *Core) ResetCache() { c.cache.shrink(0) }
+func (c *Core) ResetCache() {
+	c.cache.shrink(0)
+	if c.whole != nil {
+		c.whole.reset()
+	}
+}
 
 // Begin admits waiting requests and schedules one step at now. It returns when the step ends, or false when there is
 // nothing to compute. Called again during a step, it returns the end of that step; where sequences share no steps
@@ -185,7 +200,11 @@ func (c *Core) Begin(now time.Duration) (end time.Duration, ok bool) {
 	if c.stepping && !c.config.Cost.Slots {
 		return c.end, true
 	}
-	c.admit()
+	if c.whole != nil {
+		c.admitWhole()
+	} else {
+		c.admit()
+	}
 	if c.stepping = len(c.running) > 0; !c.stepping {
 		return now, false
 	}
@@ -276,6 +295,9 @@ func (c *Core) schedule() float64 {
 // block is another request's to compute: its follower waits rather than computing it twice. Nobody waits in a circle,
 // since an owner never stands further along its chain than those who wait for it.
 func (c *Core) prefillChunk(r *Request, budget int) int {
+	if c.whole != nil {
+		return min(budget, r.PromptTokens-r.computed)
+	}
 	size, reusable := c.config.BlockSize, c.reusableBlocks(r)
 	next := r.computed / size
 	for next < reusable && r.shared[next].computed {
@@ -301,7 +323,7 @@ func (c *Core) prefillChunk(r *Request, budget int) int {
 // commit records that r's tokens up to computed are in the cache, and makes the blocks they fill hittable.
 func (c *Core) commit(r *Request, computed int) {
 	size := c.config.BlockSize
-	for i := r.computed / size; (i+1)*size <= computed && i < len(r.Chain); i++ {
+	for i := r.computed / size; c.whole == nil && (i+1)*size <= computed && i < len(r.Chain); i++ {
 		if i < len(r.shared) {
 			c.cache.computed(r.shared[i])
 			continue
@@ -334,6 +356,10 @@ func (c *Core) generate(r *Request) (Event, bool) {
 }
 
 func (c *Core) release(r *Request) {
+	if c.whole != nil {
+		c.whole.release(r.slot, r.Chain[:min(len(r.Chain), r.computed/c.config.BlockSize)])
+		return
+	}
 	c.cache.release(r, r.shared, r.reserved)
 	r.shared, r.reserved = nil, 0
 	c.blocked = false

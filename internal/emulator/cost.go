@@ -2,6 +2,9 @@ package emulator
 
 import (
 	"fmt"
+	"math"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -10,7 +13,8 @@ import (
 //	T0 + sum over decoding sequences (D + K*context) + sum over prefill chunks (P*n + A*n*(before + n/2))
 //
 // where context is the sequence's tokens so far, n the tokens of the chunk and before the tokens that precede it. The
-// last term is causal attention: token i of a prompt attends to i tokens.
+// last term is causal attention: token i of a prompt attends to i tokens. A chunk of fewer than M tokens takes as long as one of M:
+// engines compute in tiles.
 //
 // With Slots, sequences share no steps and do not slow each other down: each takes T0 + P*n + A*n*(before + n/2) for the n tokens
 // of its prompt that are not cached, and D + K*context for each token of its answer but the first.
@@ -20,6 +24,7 @@ type Cost struct {
 	D  float64 // per decoding sequence
 	K  float64 // per decoding sequence and context token
 	A  float64 // per prefill token and token before it
+	M  float64 // tokens that a prefill chunk takes at least
 
 	Slots bool // sequences share no steps
 }
@@ -34,22 +39,37 @@ var Cost8B = Cost{T0: 6, P: 0.04, D: 0.03, K: 1.0e-5, A: 0.6e-6}
 // prompt that is not cached. It is a rig to compare routers on, where load and hits are all there is, and models no engine.
 var CostSlots = Cost{T0: 100, P: 0.1, Slots: true}
 
-// Preset returns the cost constants that go by a name: "70b", "8b" or "slots".
-func Preset(name string) (Cost, error) {
-	switch name {
-	case "70b":
-		return Cost70B, nil
-	case "8b":
-		return Cost8B, nil
-	case "slots":
-		return CostSlots, nil
+// Preset returns the cost constants that a specification NAME[:constant=value,...] describes: those that go by the name "70b", "8b" or
+// "slots", with others in the place of some, in milliseconds: 8b:t0=3,p=0.2. Constants are t0, p, d, k, a and m, which is a number of tokens. The error says what can be
+// written instead; whether values are in range, NewCore says.
+func Preset(spec string) (Cost, error) {
+	name, list, hasConstants := strings.Cut(spec, ":")
+	cost, ok := map[string]Cost{"70b": Cost70B, "8b": Cost8B, "slots": CostSlots}[name]
+	if !ok {
+		return Cost{}, fmt.Errorf("preset %q: not known; use 70b, 8b or slots", name)
 	}
-	return Cost{}, fmt.Errorf("preset %q: not known; use 70b, 8b or slots", name)
+	if !hasConstants {
+		return cost, nil
+	}
+	constants := map[string]*float64{"t0": &cost.T0, "p": &cost.P, "d": &cost.D, "k": &cost.K, "a": &cost.A, "m": &cost.M}
+	for pair := range strings.SplitSeq(list, ",") {
+		constant, text, _ := strings.Cut(pair, "=")
+		target, ok := constants[constant]
+		if !ok {
+			return Cost{}, fmt.Errorf("preset %s: %q is no constant; write t0, p, d, k, a or m, each with = and a number", name, constant)
+		}
+		value, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
+			return Cost{}, fmt.Errorf("preset %s: %s is %q; give a number, such as 0.08", name, constant, text)
+		}
+		*target = value
+	}
+	return cost, nil
 }
 
 // Scale returns the constants of an engine that is factor times slower.
 func (c Cost) Scale(factor float64) Cost {
-	return Cost{T0: c.T0 * factor, P: c.P * factor, D: c.D * factor, K: c.K * factor, A: c.A * factor, Slots: c.Slots}
+	return Cost{T0: c.T0 * factor, P: c.P * factor, D: c.D * factor, K: c.K * factor, A: c.A * factor, M: c.M, Slots: c.Slots}
 }
 
 // decode is the cost in milliseconds of one more token for a sequence of context tokens.
@@ -59,7 +79,11 @@ func (c Cost) decode(context int) float64 {
 
 // prefill is the cost in milliseconds of a chunk of n prompt tokens behind before others.
 func (c Cost) prefill(before, n int) float64 {
-	return c.P*float64(n) + c.A*float64(n)*(float64(before)+float64(n)/2)
+	if n == 0 {
+		return 0
+	}
+	tokens := max(float64(n), c.M)
+	return c.P*tokens + c.A*tokens*(float64(before)+tokens/2)
 }
 
 // milliseconds converts the unit of the cost model into a time.Duration.

@@ -99,6 +99,17 @@ func (h *Holder) Close(v Visit) { h.cache.close(v) }
 // the prompt that counts, for a prompt goes as a whole. It returns 0, false if the block is not believed held.
 func (h *Holder) Depth(chain []uint64, k int) (blocks int, open bool) { return h.cache.depth(chain, k) }
 
+// InFlight returns how many leading blocks of the chain a prompt in flight has that others cannot use before it has ended: of whole
+// prompts, of which each has a slot to itself. Of shared blocks it is 0.
+func (h *Holder) InFlight(chain []uint64) int {
+	p, whole := h.cache.(*prompts)
+	if !whole {
+		return 0
+	}
+	_, shared := p.most(chain, true)
+	return shared
+}
+
 // Tail tells of the least recently used block how many milliseconds ago it was last used by any replica, and its decayed
 // number of uses; ok is false while the cache is empty. Of whole prompts, uses elsewhere are not counted.
 func (h *Holder) Tail(now uint32, decay float64) (age uint32, use float64, ok bool) {

@@ -11,7 +11,7 @@ const (
 	// recently used block goes first, tails before heads.
 	Shared Kind = iota
 	// Whole is the cache of llama.cpp: it keeps whole prompts, a common preamble once per prompt. The least recently used
-	// prompt goes first; a new prompt takes the place of one that shares at least half of it.
+	// prompt goes first; a new prompt takes the place of one of which it shares at least half. A prompt in flight cannot be used by others.
 	Whole
 
 	kinds = 2

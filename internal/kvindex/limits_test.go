@@ -24,6 +24,7 @@ func TestBudgetHolds(t *testing.T) {
 			h := holders[r.IntN(len(holders))]
 			chain := slices.Concat(known[:r.IntN(1000)], fresh(r, r.IntN(1000)))
 			v := h.Use(chain, now, decay)
+			h.Close(v)
 			if err := x.check(); err != nil {
 				t.Fatalf("after use %d: %v", now, err)
 			}
@@ -49,8 +50,8 @@ func TestBudgetTakesTheLeastRecentlyUsed(t *testing.T) {
 		}
 		old, recent, fill := fresh(r, n), fresh(r, n), fresh(r, n)
 		a.Use(old, math.MaxUint32-5, decay) // time wraps
-		b.Use(recent, 10, decay)
-		b.Use(fill, 20, decay)
+		b.Close(b.Use(recent, 10, decay))
+		b.Close(b.Use(fill, 20, decay))
 		var m Matches
 		if x.Match(old, &m); m.Of(a) == n {
 			t.Errorf("kind %d: the oldest chain is still whole", kind)
@@ -70,7 +71,7 @@ func TestChainsBeyondTheBudgetKeepTheirHead(t *testing.T) {
 		h := x.Add(kind, 1<<20)
 		chain := fresh(r, 50_000)
 		h.Use(fresh(r, 500), 1, decay)
-		h.Use(chain, 2, decay)
+		h.Close(h.Use(chain, 2, decay))
 		var m Matches
 		x.Match(chain, &m)
 		if got := m.Of(h); got < 1000 || got >= 50_000 || got != h.Len() {

@@ -83,7 +83,9 @@ func shared(a, b []uint64) (n int) {
 func (h *modelHolder) match(chain []uint64) (n int) {
 	if h.kind == Whole {
 		for _, p := range h.prompts {
-			n = max(n, shared(p.chain, chain))
+			if !h.open[p.visit] {
+				n = max(n, shared(p.chain, chain))
+			}
 		}
 		return n
 	}
@@ -134,9 +136,12 @@ func (h *modelHolder) usePrompt(chain []uint64, now uint32, decay float64) (held
 	}
 	best, nearest := 0, -1
 	for i, p := range h.prompts {
-		if n := shared(p.chain, chain); n > best && 2*n >= len(chain) {
+		if n := shared(p.chain, chain); n > best && !h.open[p.visit] {
 			best, nearest = n, i
 		}
+	}
+	if nearest >= 0 && 2*best < len(h.prompts[nearest].chain) {
+		best, nearest = 0, -1
 	}
 	use := 1.0
 	if nearest >= 0 {

@@ -53,7 +53,7 @@ func (c *prompts) release() {}
 
 func (p *prompt) bytes() int { return promptBytes + hashBytes*cap(p.chain) }
 
-// use lets the chain take the place of the prompt that shares the most with it, if that is at least half of it.
+// use lets the chain take the place of the prompt that shares the most with it, if at least half of that is shared.
 func (c *prompts) use(chain []uint64, number uint32, t tick) Visit {
 	if len(chain) == 0 {
 		return Visit{number: number}
@@ -61,7 +61,7 @@ func (c *prompts) use(chain []uint64, number uint32, t tick) Visit {
 	p := prompt{use: 1, last: t.now, visit: number, open: true}
 	var spare []uint64
 	i, held := c.nearest(chain)
-	if 2*held < len(chain) {
+	if held > 0 && 2*held < len(c.list[i].chain) {
 		held = 0
 	}
 	if held > 0 {
@@ -96,9 +96,16 @@ func (c *prompts) cut(i, n int) {
 	p.chain = p.chain[:n]
 }
 
-// nearest returns the prompt that shares most leading blocks with the chain, the most recently used of several, and how many.
-func (c *prompts) nearest(chain []uint64) (i, shared int) {
+// nearest returns the prompt that shares most leading blocks with the chain, the most recently used of several, and how many. A prompt
+// in flight keeps its slot to itself.
+func (c *prompts) nearest(chain []uint64) (i, shared int) { return c.most(chain, false) }
+
+// most is nearest among the prompts that are in flight or among the others.
+func (c *prompts) most(chain []uint64, open bool) (i, shared int) {
 	for j := range c.list {
+		if c.list[j].open != open {
+			continue
+		}
 		if n := common(c.list[j].chain, chain, shared); n > shared {
 			i, shared = j, n
 		}

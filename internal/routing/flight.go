@@ -20,6 +20,7 @@ type flight struct {
 	hit    float64 // of them, believed cached
 	depth  int     // of the last block believed hit, in blocks of the cache by last use; 0 = none
 	young  bool    // and it was put there by a request that was still in flight
+	behind float64 // tokens of it that a prompt in flight had, which are found by one that waits for its slot
 	used   float64 // what had been sent to the replica before, in blocks
 	life   int     // restarts that had been noticed
 
@@ -46,6 +47,7 @@ func (s *kvAware) Began(q *Query, c *Candidate) Flight {
 	if c.Cost.blocks > 0 {
 		f.depth, f.young = b.holder.Depth(q.Chain.Blocks, c.Cost.blocks)
 	}
+	f.behind = s.ratio.tokensOf(b.holder.InFlight(q.Chain.Blocks) * prompt.BlockBytes)
 	b.filled = b.filled || b.holder.Len()+len(q.Chain.Blocks)-c.Cost.blocks > b.holder.Capacity()
 	now := s.clock(q.Now)
 	f.visit = b.holder.Use(q.Chain.Blocks, now, s.fade)
@@ -180,7 +182,7 @@ func (f *flight) compare(cached float64) {
 	case f.hit > tolerance:
 		b.kept(f)
 	}
-	if b.filled && cached-f.hit > tolerance+answersKept*f.s.decode.output {
+	if b.filled && cached-max(f.hit, f.behind) > tolerance+answersKept*f.s.decode.output {
 		b.found()
 	}
 }

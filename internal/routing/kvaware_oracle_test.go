@@ -81,7 +81,9 @@ func leading(a, b []uint64) (n int) {
 func (o *oracle) hit(r *oracleReplica, chain []uint64) (blocks int) {
 	if o.whole {
 		for _, e := range r.entries {
-			blocks = max(blocks, leading(e.chain, chain))
+			if !r.open(e) {
+				blocks = max(blocks, leading(e.chain, chain))
+			}
 		}
 		return blocks
 	}
@@ -89,6 +91,11 @@ func (o *oracle) hit(r *oracleReplica, chain []uint64) (blocks int) {
 		blocks++
 	}
 	return blocks
+}
+
+// open says that the request which used an entry last is in flight.
+func (r *oracleReplica) open(e oracleEntry) bool {
+	return slices.ContainsFunc(r.flights, func(f *oracleFlight) bool { return f.visit == e.visit })
 }
 
 // rate is how often the last block of the chain has been used of late, by everybody.
@@ -300,9 +307,12 @@ func (o *oracle) keepPrompt(r *oracleReplica, chain []uint64, now float64) (held
 	}
 	entry, at := oracleEntry{chain: chain, visit: o.visits, usage: usage{1, now}}, -1
 	for i, e := range r.entries {
-		if n := leading(e.chain, chain); n > held && 2*n >= len(chain) {
+		if n := leading(e.chain, chain); n > held && !r.open(e) {
 			held, at = n, i
 		}
+	}
+	if at >= 0 && 2*held < len(r.entries[at].chain) {
+		held, at = 0, -1
 	}
 	if at >= 0 {
 		entry.count += o.faded(r.entries[at].usage, now)

@@ -34,6 +34,7 @@ type exchange struct {
 	place     int                 // in the replica's inFlight
 	decision  routing.Reason      // why it is there
 	intended  time.Duration
+	counted   bool            // it is not part of the warm-up
 	begun     bool            // a token has been generated
 	first     time.Duration   // when the first was
 	last      time.Duration   // when the latest was

@@ -12,6 +12,7 @@ import (
 type intake struct {
 	exchanges   chan *exchange // closed at the end
 	blockTokens int            // of the workload; known with the first exchange
+	textTokens  int            // the same, of text
 	err         error          // why the workload ended early; known when exchanges is closed
 	stop        chan struct{}
 	reading     sync.WaitGroup
@@ -20,9 +21,9 @@ type intake struct {
 // ahead is how many exchanges may be ready before they are wanted.
 const ahead = 256
 
-// open begins to read w, whose requests get what the router's strategy goes by.
-func open(w workload.Workload, r *router) *intake {
-	in := &intake{exchanges: make(chan *exchange, ahead), stop: make(chan struct{})}
+// open begins to read w, whose requests get what the router's strategy goes by. Text has blocks of textTokens.
+func open(w workload.Workload, r *router, textTokens int) *intake {
+	in := &intake{exchanges: make(chan *exchange, ahead), textTokens: textTokens, stop: make(chan struct{})}
 	in.reading.Go(func() {
 		defer close(in.exchanges)
 		in.err = in.read(w, r)
@@ -39,7 +40,10 @@ func (in *intake) close() {
 func (in *intake) read(w workload.Workload, to *router) error {
 	for r := range w.Requests() {
 		if in.blockTokens == 0 {
-			in.blockTokens = blockTokens(&r)
+			in.blockTokens = in.textTokens
+			if r.Blocks != nil {
+				in.blockTokens = r.BlockTokens
+			}
 		}
 		if r.Blocks != nil && r.BlockTokens != in.blockTokens {
 			return fmt.Errorf("workload: it has blocks of %d tokens and of %d; simulate them apart", in.blockTokens, r.BlockTokens)
@@ -61,12 +65,4 @@ func (in *intake) read(w workload.Workload, to *router) error {
 		}
 	}
 	return w.Err()
-}
-
-// blockTokens is the size of cache blocks that suits a workload which begins with r.
-func blockTokens(r *workload.Request) int {
-	if r.Blocks != nil {
-		return r.BlockTokens
-	}
-	return BlockTokens
 }

@@ -39,6 +39,11 @@ func (r *replica) pace(factor float64, cost emulator.Cost) {
 	}
 }
 
+// share makes the step that begins next crowding times slower than the replica is on a processor of its own.
+func (r *replica) share(crowding float64, cost emulator.Cost) {
+	r.core.SetCost(cost.Scale(r.factor * crowding))
+}
+
 // kill ends the replica's process and gives what was in flight on it.
 func (r *replica) kill() []*exchange {
 	lost := r.inFlight

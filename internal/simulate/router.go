@@ -9,6 +9,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/warmpath/warmpath/internal/dialect"
+	"github.com/warmpath/warmpath/internal/engine"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/prompt"
 	"github.com/warmpath/warmpath/internal/routing"
@@ -32,7 +33,9 @@ type router struct {
 }
 
 func newRouter(o *Options) (*router, error) {
-	strategy, err := routing.New(o.Strategy.Name, o.Strategy.Options)
+	options := o.Strategy.Options
+	options.WholePrompts = engine.WholePrompts(o.Engine)
+	strategy, err := routing.New(o.Strategy.Name, options)
 	if err != nil {
 		return nil, err
 	}

@@ -256,7 +256,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := documents(8, 20, 20*time.Millisecond)
-	in := open(w, s.routers[0])
+	in := open(w, s.routers[0], BlockTokens)
 	defer in.close()
 	if err := s.play(t.Context(), in); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmpath/warmpath/internal/bench"
 	"github.com/warmpath/warmpath/internal/emulator"
+	"github.com/warmpath/warmpath/internal/engine"
 	"github.com/warmpath/warmpath/internal/fleet"
 )
 
@@ -24,6 +25,7 @@ type simulation struct {
 	replicas    []*replica
 	routers     []*router
 	tally       *bench.Tally
+	arrivals    int              // so far
 	events      []emulator.Event // reused
 }
 
@@ -100,6 +102,8 @@ func (s *simulation) admit(now time.Duration) {
 	} else if s.coming != nil {
 		s.agenda.add(moment{at: max(s.coming.intended, now), kind: arrival})
 	}
+	x.counted = s.o.Warmup.Over(s.arrivals, x.intended)
+	s.arrivals++
 	s.arrive(x, now)
 }
 
@@ -118,9 +122,9 @@ func (s *simulation) build() error {
 	return nil
 }
 
-// signals is what the engines say of themselves on their metrics pages.
+// signals is what the engines say of themselves on their metrics pages. Of whole prompts none says how many it keeps.
 func (s *simulation) signals() fleet.Signals {
-	if s.o.Published < 0 {
+	if s.o.Published < 0 || engine.WholePrompts(s.o.Engine) {
 		return fleet.Signals{}
 	}
 	return fleet.Signals{CacheTokens: int64(cmp.Or(s.o.Published, s.o.CacheTokens)), BlockTokens: int64(s.blockTokens)}
@@ -173,6 +177,9 @@ func (s *simulation) dispatch(x *exchange, now time.Duration) {
 
 // begin starts a replica's next step if it has something to compute. The step under way may end earlier for those who have come.
 func (s *simulation) begin(r *replica, now time.Duration) {
+	if !r.stepping && s.o.Processors > 0 {
+		r.share(s.crowding(), s.o.Cost)
+	}
 	end, busy := r.core.Begin(now)
 	if r.stepping && busy && end == r.stepEnd {
 		return
@@ -181,6 +188,17 @@ func (s *simulation) begin(r *replica, now time.Duration) {
 	if r.stepping = busy; busy {
 		s.agenda.add(moment{at: end, kind: stepEnd, index: r.index, life: r.life})
 	}
+}
+
+// crowding is how many times longer a step takes that begins now, on processors that the engines share.
+func (s *simulation) crowding() float64 {
+	computing := 1
+	for _, r := range s.replicas {
+		if r.stepping {
+			computing++
+		}
+	}
+	return max(1, float64(computing)/float64(s.o.Processors))
 }
 
 // step ends a replica's step: sequences advance, finished ones leave, and the next step begins.
@@ -205,7 +223,9 @@ func (s *simulation) step(r *replica, m moment) {
 
 // end closes an exchange for good.
 func (s *simulation) end(x *exchange, failure string, now time.Duration) {
-	s.tally.Add(x.outcome(failure, now))
+	if x.counted {
+		s.tally.Add(x.outcome(failure, now))
+	}
 	x.release(failure == answered, now)
 	if s.o.Concurrency > 0 {
 		s.agenda.add(moment{at: now, kind: arrival})
