@@ -34,6 +34,15 @@ type NullWriter interface {
 	NullUsage() bool
 }
 
+// Pausable is an engine that can be told to leave requests waiting, and does not say so on its metrics page.
+type Pausable interface {
+	// PausedPath is the path below the base URL of a replica that tells. It begins with a slash. An engine that has no such path
+	// cannot be paused.
+	PausedPath() string
+	// ReadPaused finds in its answer to a GET whether it is paused. It is false for an answer that cannot be read.
+	ReadPaused(answer []byte) bool
+}
+
 // WholePrompts says whether the engine of that name keeps whole prompts. It is false for an unknown name.
 func WholePrompts(name string) bool {
 	k, ok := lookup[PromptKeeper](name)

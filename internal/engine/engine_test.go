@@ -73,6 +73,18 @@ func TestHowTheCacheCounts(t *testing.T) {
 }
 
 // TestEngineIsOnItsPages holds the tables of docs/engines.md and docs/health.md to the engines.
+func TestPaused(t *testing.T) {
+	e, _ := Lookup("vllm")
+	v := e.(Pausable)
+	for answer, want := range map[string]bool{
+		`{"is_paused":true}`: true, `{"is_paused":false}`: false, `{}`: false, `{"is_paused":1}`: false, `{"error":"no"}`: false, `true`: false, ``: false,
+	} {
+		if got := v.ReadPaused([]byte(answer)); got != want {
+			t.Errorf("%q: got %v, want %v", answer, got, want)
+		}
+	}
+}
+
 func TestEngineIsOnItsPages(t *testing.T) {
 	for _, page := range []string{"engines.md", "health.md"} {
 		text, err := os.ReadFile("../../docs/" + page)

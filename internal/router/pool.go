@@ -138,6 +138,9 @@ func (p *pool) watchMetrics(c config.Pool) {
 	if metered, ok := e.(engine.Metered); ok && c.Metrics.Enabled {
 		o.Path, o.Read = cmp.Or(c.Metrics.Path, metered.MetricsPath()), metered.ReadSignals
 	}
+	if pausable, ok := e.(engine.Pausable); ok {
+		o.PausedPath, o.Paused = pausable.PausedPath(), pausable.ReadPaused
+	}
 	scraper := health.NewScraper(p.fleet, o)
 	p.stopMetrics()
 	p.mu.Lock()
