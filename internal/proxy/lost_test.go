@@ -76,6 +76,50 @@ func TestLostReplicaBeforeTheFirstByte(t *testing.T) {
 	})
 }
 
+func TestSleepingReplicaBeforeTheFirstByte(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, client, bad := lossRig(t, 0)
+		waiting := begin(client)
+		synctest.Wait()
+		g.apply(t, "http://bad", "http://good")
+		time.Sleep(time.Minute)
+		g.fleet.SetAsleep(bad, true)
+		if got := <-waiting; got.status != 200 || got.body != "{}" || got.after != time.Minute {
+			t.Errorf("the request should have moved at once: %+v", got)
+		}
+	})
+}
+
+// TestStreamsOfASleepingReplicaAreTheEnginesToEnd: it finishes them, or keeps them until it is woken, or is found dead.
+func TestStreamsOfASleepingReplicaAreTheEnginesToEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemoryNet()
+		n.engine(t, "engine:80", ticks(3, 90*time.Second))
+		g := assemble(t, routing.NameRandom, n.dial, "http://engine")
+		streaming := begin(n.client(t, g))
+		time.Sleep(100 * time.Second)
+		engine := g.fleet.View().Replicas[0]
+		for _, asleep := range []bool{true, false, true} {
+			g.fleet.SetAsleep(engine, asleep)
+			synctest.Wait()
+		}
+		if got := <-streaming; got.err != nil || got.after != 270*time.Second {
+			t.Errorf("the stream: %+v", got)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		g, client, bad := lossRig(t, 2)
+		streaming := begin(client)
+		synctest.Wait()
+		g.fleet.SetAsleep(bad, true)
+		time.Sleep(time.Minute)
+		bad.MarkLost()
+		if got := <-streaming; got.status != 200 || got.err == nil || got.after != time.Minute+lostGrace {
+			t.Errorf("the stream of one found dead: %+v", got)
+		}
+	})
+}
+
 func TestLostReplicaMovesManyWhateverTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, client, bad := lossRig(t, 0)
