@@ -43,6 +43,10 @@ e2e-real: ## Run the real binary against llama.cpp servers (needs python3 with p
 e2e-clients: ## Compare what other people's clients get from Warmpath and from a llama.cpp server (needs python3 with pip, and curl; about 1 minute, the first time about ten)
 	$(GO) test -count=1 -timeout 20m -tags e2eclients -v -run '^TestClients$$' ./test/e2e/clients
 
+.PHONY: e2e-vllm
+e2e-vllm: ## Run the real binary against vLLM servers on the CPU (needs python3.12 with pip, and Linux; about 5 minutes, the first time ten, and 6.2 GB)
+	$(GO) test -count=1 -timeout 30m -tags e2evllm -v -run '^TestVLLM$$' ./test/e2e/vllm
+
 .PHONY: e2e-aws
 e2e-aws: ## Run AWS's and OpenAI's SDKs against the real binary (needs python3 with pip; half a minute, the first time about ten)
 	cd test/e2e/aws && $(GO) test -count=1 -timeout 20m -v .
