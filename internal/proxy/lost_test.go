@@ -114,7 +114,7 @@ func TestStreamsOfASleepingReplicaAreTheEnginesToEnd(t *testing.T) {
 		g.fleet.SetAsleep(bad, true)
 		time.Sleep(time.Minute)
 		bad.MarkLost()
-		if got := <-streaming; got.status != 200 || got.err == nil || got.after != time.Minute+lostGrace {
+		if got := <-streaming; got.status != 200 || got.err == nil || got.after.Round(time.Millisecond) != time.Minute {
 			t.Errorf("the stream of one found dead: %+v", got)
 		}
 	})
@@ -166,6 +166,22 @@ func TestLostReplicaBreaksOffSilentStreams(t *testing.T) {
 			t.Errorf("logged %+v", l)
 		}
 	})
+}
+
+// TestLostReplicaMayHaveBeenSilentBefore: it takes a probe to find out that a port refuses.
+func TestLostReplicaMayHaveBeenSilentBefore(t *testing.T) {
+	for _, silent := range []time.Duration{0, time.Second, lostGrace, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			_, client, bad := lossRig(t, 2)
+			streaming := begin(client)
+			synctest.Wait()
+			time.Sleep(silent)
+			bad.MarkLost()
+			if got := <-streaming; got.err == nil || got.after.Round(time.Millisecond) != max(silent, lostGrace) {
+				t.Errorf("silent for %v: %+v", silent, got)
+			}
+		})
+	}
 }
 
 func TestLostReplicaMayFinishWhatMoves(t *testing.T) {

@@ -19,9 +19,10 @@ var (
 )
 
 const (
-	// lostGrace is how long a stream from a replica whose port refuses may stay silent. An engine that shuts down in order still
-	// sends the tokens of its open streams; one that hangs sends nothing (vLLM, SIGTERM without --shutdown-timeout).
-	lostGrace = 2 * time.Second
+	// lostGrace is how long a stream from a replica whose port refuses may stay silent, before that was found out included. An engine
+	// that shuts down in order still sends the tokens of its open streams; one that hangs sends nothing (vLLM, SIGTERM without
+	// --shutdown-timeout), and its streams are to be broken off within 2 s.
+	lostGrace = 1500 * time.Millisecond
 	// lostPatience is how long a request that has not begun waits on a lost replica when there is no other to move to.
 	lostPatience = 10 * time.Second
 )
@@ -36,6 +37,7 @@ type watchdog struct {
 
 	mu       sync.Mutex
 	silence  alarm
+	spoke    time.Time // when the replica last sent something
 	stopLost func() bool
 	begun    bool // the answer has
 	writing  bool // it is the client that is waited for
@@ -91,7 +93,7 @@ func (w *watchdog) bark() {
 func (w *watchdog) heard() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.begun, w.writing = true, true
+	w.begun, w.writing, w.spoke = true, true, time.Now()
 	w.silence.reset(w.idle)
 }
 
@@ -126,7 +128,7 @@ func (w *watchdog) mourn(life context.Context, r *fleet.Replica, another bool) {
 		if !w.begun {
 			w.silence.reset(lostPatience)
 		} else if !w.writing {
-			w.silence.reset(lostGrace)
+			w.silence.reset(max(lostGrace-time.Since(w.spoke), time.Nanosecond))
 		}
 	}
 }
