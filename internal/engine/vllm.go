@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"github.com/warmpath/warmpath/internal/fleet"
@@ -14,6 +15,7 @@ type vllm struct{}
 var (
 	_ Metered  = vllm{}
 	_ Pausable = vllm{}
+	_ Mortal   = vllm{}
 )
 
 func (vllm) Name() string        { return "vllm" }
@@ -21,6 +23,18 @@ func (vllm) HealthPath() string  { return "/health" }
 func (vllm) MetricsPath() string { return "/metrics" }
 
 func (vllm) ReadSignals(text []byte) (fleet.Signals, error) { return vllmPage.read(text) }
+
+// GivesUp knows what becomes of requests when the engine core has crashed, when SIGTERM comes, and when the engine is paused: an
+// EngineDeadError, with status 500 or as a stream's first event, or an end that no client has asked for. Which one SIGTERM brings is
+// chance. No text of a model looks like either: its quotes are escaped.
+func (vllm) GivesUp(beginning []byte) bool {
+	said, _, dead := bytes.Cut(beginning[:min(len(beginning), longestNotice)], []byte("EngineCore encountered an issue"))
+	return dead && (bytes.Contains(said, []byte(`"error":{`)) || bytes.Contains(said, []byte(`"error": {`))) ||
+		bytes.Contains(beginning, []byte(`"finish_reason":"abort"`))
+}
+
+// longestNotice is how far into an answer an EngineDeadError reaches at most, in bytes.
+const longestNotice = 512
 
 // PausedPath is there if the path that pauses the engine is, with VLLM_SERVER_DEV_MODE=1.
 func (vllm) PausedPath() string { return "/is_paused" }

@@ -4,10 +4,12 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/warmpath/warmpath/internal/endpoint"
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/routing"
 )
@@ -196,6 +198,59 @@ func TestLostReplicaMayFinishWhatMoves(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	})
+}
+
+func TestGivenUpRequests(t *testing.T) {
+	const dead = `{"error":"dead"}`
+	plain := func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 500, dead) }
+	stream := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		say(w, "data: "+dead+"\n\ndata: [DONE]\n\n")
+	}
+	late := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		say(w, anEvent)
+		say(w, "data: "+dead+"\n\n")
+	}
+	good := func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 200, "{}") }
+	givesUp := func(beginning []byte) bool { return strings.Contains(string(beginning), dead) }
+	for _, tt := range []struct {
+		name          string
+		givesUp       func([]byte) bool
+		first, second http.HandlerFunc
+		want          string
+		attempts      int
+	}{
+		{"plain", givesUp, plain, good, "{}", 2},
+		{"a stream that begins with it", givesUp, stream, good, "{}", 2},
+		{"a stream that has begun", givesUp, late, good, anEvent + "data: " + dead + "\n\n", 1},
+		{"two of them", givesUp, plain, plain, dead, 2},
+		{"an engine that never does", nil, plain, good, dead, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var asked atomic.Bool
+				n := newMemoryNet()
+				for _, address := range []string{"a:80", "b:80", "c:80"} {
+					n.engine(t, address, func(w http.ResponseWriter, r *http.Request) {
+						if asked.Swap(true) {
+							tt.second(w, r)
+							return
+						}
+						tt.first(w, r)
+					})
+				}
+				g := assemble(t, routing.NameRandom, n.dial, "http://a", "http://b", "http://c")
+				g.pool.GivesUp = tt.givesUp
+				g.endpoint.Budget = endpoint.NewBudget(0, time.Now)
+				got := <-begin(n.client(t, g))
+				synctest.Wait()
+				if l := g.access(t, 1)[0]; got.err != nil || got.body != tt.want || l.Attempts != tt.attempts {
+					t.Errorf("%d attempts, %+v; want %d and %q", l.Attempts, got, tt.attempts, tt.want)
+				}
+			})
+		})
+	}
 }
 
 // TestC105_RemovedReplica: streams finish, requests that have not begun move, and those with nowhere to go wait on.

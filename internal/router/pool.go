@@ -59,7 +59,7 @@ func (p *pool) update(c config.Pool) {
 	p.config = c
 	target := &endpoint.Pool{
 		Name: p.name, Fleet: p.fleet, Outlier: p.outlier, CachedApart: engine.CachedApart(c.Engine), NullUsage: engine.NullUsage(c.Engine),
-		KeepOnDisconnect: !c.CancelOnDisconnect,
+		GivesUp: engine.GivesUp(c.Engine), KeepOnDisconnect: !c.CancelOnDisconnect,
 	}
 	if key := c.APIKey.Reveal(); key != "" {
 		target.Authorization = "Bearer " + key
