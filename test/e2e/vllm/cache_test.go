@@ -24,7 +24,7 @@ func (r *rig) sizes(t *testing.T) {
 		if got := r.sum(t, "warmpath_engine_cache_tokens{", e.address()); got != float64(tokens) {
 			t.Errorf("%s: %g tokens in the metrics, want %d", e.address(), got, tokens)
 		}
-		if got := r.capacity(t, e); math.Abs(got-float64(tokens)) > 0.01*float64(tokens) { // in blocks of its own
+		if got := r.capacity(t, e); math.Abs(got-float64(tokens)) > 0.1*float64(tokens) { // it counts in blocks of bytes, and learns how many a token has
 			t.Errorf("%s: KV_AWARE believes in %g tokens, want %d", e.address(), got, tokens)
 		}
 		t.Logf("%s: %d tokens in blocks of %d", e.address(), tokens, block)
@@ -97,7 +97,7 @@ func (r *rig) engineBooks(t *testing.T) (b books) {
 
 // cachedTokens asks about documents again and again: by plain requests and by streams that do not ask for usage.
 func (r *rig) cachedTokens(t *testing.T) {
-	const documents, rounds, length, own = 6, 4, 2000, 100
+	const documents, rounds, length, own = 6, 4, 1200, 50
 	random := rand.New(rand.NewPCG(1, 0))
 	ask := func(prompt string, changes ...fields) {
 		t.Helper()

@@ -27,7 +27,7 @@ const (
 	pythonName = "python3.12"
 
 	// batch is how many requests an engine works on at a time. It refuses one more than room, those that wait included, with 503.
-	batch, room = 4, 12
+	batch, room = 4, 16
 	// firstPort is where engines listen if nobody else does. It lies below the ports that systems give to outgoing connections, so that
 	// an engine finds its port free when it returns.
 	firstPort = 28631

@@ -30,10 +30,11 @@ func (r *rig) cachedTokensOf(t *testing.T, e *engine, body string) (believed, fo
 // killedCore kills the part of an engine that computes. What its API server then sends is passed on as it is, and held against it.
 func (r *rig) killedCore(t *testing.T) {
 	r.cachedTokensOf(t, r.first, remembered)
-	if believed, found := r.cachedTokensOf(t, r.first, remembered); believed < 1500 || found < 1500 {
+	if believed, found := r.cachedTokensOf(t, r.first, remembered); believed < 1000 || found < 1000 {
 		t.Fatalf("%g tokens believed and %g found in the cache, want nearly all of 1760", believed, found)
 	}
 	open := r.streams(t, r.first, batch, 4000)
+	queued := r.queued(t, r.first, 4)
 	broken := r.sum(t, "warmpath_mid_stream_errors_total{", r.first.address())
 	r.first.killCore(t)
 	for _, c := range open {
@@ -45,12 +46,9 @@ func (r *rig) killedCore(t *testing.T) {
 	until(t, settleLimit, "each stream counts as broken", func() bool {
 		return r.sum(t, "warmpath_mid_stream_errors_total{", r.first.address())-broken == batch
 	})
+	r.answered(t, r.second, queued, "a request that waited")
 	r.becomes(t, r.first, fleet.Unhealthy)
-	for _, c := range r.burst(t, 6) {
-		if a := c.endsWithin(t, settleLimit, "a request beside a dead engine"); a.status != 200 || a.replica() != r.second.address() {
-			t.Errorf("answered by %q with %d: %.300s", a.replica(), a.status, a.body)
-		}
-	}
+	r.answered(t, r.second, r.burst(t, 4), "a request beside a dead engine")
 }
 
 // restarted starts the killed engine again under its address. Its cache is empty, and known to be.
@@ -63,41 +61,56 @@ func (r *rig) restarted(t *testing.T) {
 	if took := time.Since(answered); took > 4*time.Second { // a probe a second, and what a busy machine adds
 		t.Errorf("in rotation %v after it answered, want within about 1 s", took)
 	}
-	for i, want := range []struct{ least, most float64 }{{0, 0}, {1500, 1760}} {
-		believed, found := r.cachedTokensOf(t, r.first, remembered)
-		if believed < want.least || believed > want.most || found < want.least || found > want.most {
-			t.Errorf("request %d after the restart: %g tokens believed and %g found in the cache, want %g to %g", i+1, believed, found, want.least, want.most)
+	if believed, found := r.cachedTokensOf(t, r.first, remembered); believed != 0 || found != 0 {
+		t.Errorf("after the restart %g tokens are believed and %g found in the cache, want none", believed, found)
+	}
+	if believed, found := r.cachedTokensOf(t, r.first, remembered); believed < 1000 || found < 1000 {
+		t.Errorf("then %g tokens are believed and %g found in the cache, want nearly all of 1760", believed, found)
+	}
+}
+
+// queued sends so many short requests that must wait in an engine whose batch is full.
+func (r *rig) queued(t *testing.T, e *engine, n int) []*call {
+	t.Helper()
+	defer r.only(t, e)()
+	all := r.burst(t, n)
+	until(t, settleLimit, "requests wait in the engine", func() bool { return e.figure(t, "vllm:num_requests_waiting{") == float64(n) })
+	return all
+}
+
+// answered waits for requests to be answered by an engine.
+func (r *rig) answered(t *testing.T, by *engine, all []*call, what string) {
+	t.Helper()
+	for _, c := range all {
+		if a := c.endsWithin(t, settleLimit, what); a.status != 200 || a.err != nil || a.replica() != by.address() {
+			t.Errorf("%s: answered by %q with %d %v: %.300s", what, a.replica(), a.status, a.err, a.body)
 		}
 	}
 }
 
-// terminated ends an engine in order while it streams and others wait. It closes its port then, and leaves its requests without
-// another byte and without an end.
+// terminated ends an engine in order while it streams and others wait. What comes of them is chance: it says that its core is dead, or
+// nothing more and does not end them either, for as long as they wait.
 func (r *rig) terminated(t *testing.T) {
-	const waiting = 6
 	open := r.streams(t, r.second, batch, 4000)
-	all := r.only(t, r.second)
-	queued := r.burst(t, waiting)
-	until(t, settleLimit, "requests wait in the engine", func() bool { return r.second.figure(t, "vllm:num_requests_waiting{") == waiting })
-	all()
+	queued := r.queued(t, r.second, 4)
 	r.second.terminate()
 	terminated := time.Now()
 	refused := r.second.refuses(t)
-	for _, c := range queued {
-		a := c.endsWithin(t, settleLimit, "a request that waited")
-		if a.status != 200 || a.err != nil || a.replica() != r.first.address() {
-			t.Errorf("a request that waited: answered by %q with %d %v: %.300s", a.replica(), a.status, a.err, a.body)
-		}
-	}
+	r.answered(t, r.first, queued, "a request that waited")
 	var longest time.Duration
+	hung := 0
 	for _, c := range open {
 		a := c.endsWithin(t, settleLimit, "an open stream")
-		if a.err == nil || strings.Contains(a.body, "[DONE]") {
-			t.Errorf("an open stream looks whole: %v, ends with: %s", a.err, last(a.body))
+		if a.err == nil && !strings.Contains(a.body, `data: {"error":`) {
+			t.Errorf("an open stream looks whole, ends with: %s", last(a.body))
+		}
+		if a.err != nil {
+			hung++
 		}
 		longest = max(longest, c.ended.Sub(refused))
 	}
-	t.Logf("port closed %v after SIGTERM; the last stream was broken off %v after that", refused.Sub(terminated).Round(time.Millisecond), longest.Round(time.Millisecond))
+	t.Logf("port closed %v after SIGTERM; %d of %d streams hung then, the last ended %v after that",
+		refused.Sub(terminated).Round(time.Millisecond), hung, len(open), longest.Round(time.Millisecond))
 	if longest > 2*time.Second {
 		t.Errorf("the last stream was broken off %v after the port refused, want within 2 s", longest)
 	}

@@ -19,14 +19,10 @@ func (r *rig) sleepers(t *testing.T) {
 	} {
 		t.Run(way.name, func(t *testing.T) {
 			r.first.control(t, way.down)
-			early := r.burst(t, 6)
+			early := r.burst(t, 4)
 			r.becomes(t, r.first, fleet.Asleep)
-			late := r.burst(t, 6)
-			for _, c := range append(early, late...) {
-				if a := c.endsWithin(t, settleLimit, "a request beside an engine that is "+way.name); a.status != 200 || a.err != nil || a.replica() != r.second.address() {
-					t.Errorf("answered by %q with %d %v: %.300s", a.replica(), a.status, a.err, a.body)
-				}
-			}
+			late := r.burst(t, 4)
+			r.answered(t, r.second, append(early, late...), "a request beside an engine that is "+way.name)
 			if code := get(t, r.first.url()+"/health").status; code != 200 {
 				t.Errorf("the engine's health is %d: it can be seen by that now", code)
 			}
@@ -114,11 +110,7 @@ func (r *rig) fullQueue(t *testing.T) {
 		t.Fatalf("the engine itself answered %d, want 503: %s", a.status, a.body)
 	}
 	retries, ejections := r.sum(t, "warmpath_retries_total{", `"status_503"`), r.sum(t, "warmpath_ejections_total{")
-	for _, c := range r.burst(t, 8) {
-		if a := c.endsWithin(t, settleLimit, "a request beside a full queue"); a.status != 200 || a.replica() != r.second.address() {
-			t.Errorf("answered by %q with %d: %.300s", a.replica(), a.status, a.body)
-		}
-	}
+	r.answered(t, r.second, r.burst(t, 8), "a request beside a full queue")
 	if got := r.sum(t, "warmpath_retries_total{", `"status_503"`) - retries; got == 0 {
 		t.Error("no request was sent again because of 503: none met the full queue")
 	}
