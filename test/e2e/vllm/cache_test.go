@@ -97,7 +97,7 @@ func (r *rig) engineBooks(t *testing.T) (b books) {
 
 // cachedTokens asks about documents again and again: by plain requests and by streams that do not ask for usage.
 func (r *rig) cachedTokens(t *testing.T) {
-	const documents, rounds, length, own = 6, 4, 1200, 50
+	const learning, documents, rounds, length, own = 8, 6, 4, 1200, 50
 	random := rand.New(rand.NewPCG(1, 0))
 	ask := func(prompt string, changes ...fields) {
 		t.Helper()
@@ -105,9 +105,15 @@ func (r *rig) cachedTokens(t *testing.T) {
 			t.Fatalf("%d %v: %s", a.status, a.err, a.body)
 		}
 	}
-	for range 8 { // how many bytes a token has is to be learned first
+	first := r.books(t)
+	for range learning { // how many bytes a token has
 		ask(prose(random, length))
 	}
+	counted := func(since books, tokens float64) {
+		t.Helper()
+		until(t, settleLimit, "all answers are counted", func() bool { return r.books(t).since(since).prompt >= tokens })
+	}
+	counted(first, learning*length)
 	var texts [documents]string
 	for i := range texts {
 		texts[i] = prose(random, length)
@@ -123,7 +129,7 @@ func (r *rig) cachedTokens(t *testing.T) {
 		}
 	}
 	want := r.engineBooks(t).since(engineBefore)
-	until(t, settleLimit, "all answers are counted", func() bool { return r.books(t).since(before).prompt >= want.prompt })
+	counted(before, want.prompt)
 	got := r.books(t).since(before)
 	t.Logf("%d requests: %+v; the engines: %g of %g tokens cached", documents*rounds, got, want.cached, want.prompt)
 	if got.prompt != want.prompt || got.cached != want.cached {
