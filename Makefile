@@ -53,6 +53,10 @@ e2e-faults: ## Let llama.cpp servers behind the real binary die, come back and r
 
 e2e-real: e2e-faults # which measures nothing, so that its tests run side by side
 
+.PHONY: e2e-vllm
+e2e-vllm: ## Run the real binary against vLLM servers on the CPU (needs python3.12 with pip, and Linux; about 5 minutes, the first time ten, and 6.2 GB)
+	$(GO) test -count=1 -timeout 30m -tags e2evllm -v -run '^TestVLLM$$' ./test/e2e/vllm
+
 .PHONY: e2e-aws
 e2e-aws: ## Run AWS's and OpenAI's SDKs against the real binary (needs python3 with pip; half a minute, the first time about ten)
 	cd test/e2e/aws && $(GO) test -count=1 -timeout 20m -v .

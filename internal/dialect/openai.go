@@ -8,7 +8,8 @@ import (
 	"github.com/warmpath/warmpath/internal/prompt"
 )
 
-// OpenAI is the API of OpenAI's SDKs, as the engines serve it. It takes every path under /v1 that no other dialect has.
+// OpenAI is the API of OpenAI's SDKs, as the engines serve it. It takes every path under /v1 that no other dialect has, and those
+// that engines have beside it.
 type OpenAI struct{}
 
 var openAIPaths = map[string]Route{
@@ -16,12 +17,15 @@ var openAIPaths = map[string]Route{
 	"/v1/completions":      {Shape: prompt.ShapeCompletion, JSON: true, Window: TextWindow},
 	"/v1/responses":        {Shape: prompt.ShapeResponses, JSON: true, Window: TextWindow},
 	"/v1/embeddings":       {JSON: true},
+
+	// What engines, vLLM first, serve outside /v1 to clients. What controls them is not for clients, and not here.
+	"/tokenize": {}, "/detokenize": {}, "/score": {}, "/rerank": {}, "/v2/rerank": {}, "/classify": {}, "/pooling": {},
 }
 
 // Name is "openai".
 func (OpenAI) Name() string { return "openai" }
 
-// Route recognises everything under /v1.
+// Route recognises everything under /v1, and what engines serve to clients beside it.
 func (OpenAI) Route(method, path string) (Route, bool) {
 	if method == http.MethodPost {
 		if r, ok := openAIPaths[path]; ok {

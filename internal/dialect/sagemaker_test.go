@@ -93,6 +93,19 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
+func TestWhatEnginesServeBesideV1(t *testing.T) {
+	for request, want := range map[string]bool{
+		"POST /tokenize": true, "POST /detokenize": true, "POST /score": true, "POST /v2/rerank": true,
+		"GET /tokenize": false, "POST /tokenize/": false, "POST /v2/chat": false,
+		"POST /sleep": false, "POST /pause": false, "POST /reset_prefix_cache": false, "POST /update_weights": false, "GET /is_paused": false,
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		if r, ok := Recognise(method, path); ok != want || r.Window != NoWindow {
+			t.Errorf("%s: recognised %t, window %v; want %t and none", request, ok, r.Window, want)
+		}
+	}
+}
+
 func FuzzRecognise(f *testing.F) {
 	for _, path := range []string{"/endpoints/e/invocations", "/endpoints/e/openai/v1/x", "/endpoints/%2F/inference-components/c/openai/v1/", "/v1/models/%41"} {
 		f.Add(http.MethodPost, path)

@@ -30,6 +30,8 @@ type Pool struct {
 	// NullUsage says that the engines write "usage": null into the chunks of any stream, whether asked for usage or not (SGLang, in some
 	// versions).
 	NullUsage bool
+	// GivesUp says of the beginning of an answer that the engine gives the request up because it ends; nil = it never does.
+	GivesUp func(beginning []byte) bool
 	// KeepOnDisconnect says that the engines bear no broken connection: when a client leaves, the answer to its request is read
 	// to its end, within the endpoint's timeouts, and thrown away. The request counts as in flight until then.
 	KeepOnDisconnect bool

@@ -34,6 +34,21 @@ type NullWriter interface {
 	NullUsage() bool
 }
 
+// Pausable is an engine that can be told to leave requests waiting, and does not say so on its metrics page.
+type Pausable interface {
+	// PausedPath is the path below the base URL of a replica that tells. It begins with a slash. An engine that has no such path
+	// cannot be paused.
+	PausedPath() string
+	// ReadPaused finds in its answer to a GET whether it is paused. It is false for an answer that cannot be read.
+	ReadPaused(answer []byte) bool
+}
+
+// Mortal is an engine that answers requests which it gives up when it ends: its HTTP server outlives what computes.
+type Mortal interface {
+	// GivesUp says whether an answer that begins like that, with an event of a stream or as a whole, is such a one.
+	GivesUp(beginning []byte) bool
+}
+
 // WholePrompts says whether the engine of that name keeps whole prompts. It is false for an unknown name.
 func WholePrompts(name string) bool {
 	k, ok := lookup[PromptKeeper](name)
@@ -50,6 +65,14 @@ func CachedApart(name string) bool {
 func NullUsage(name string) bool {
 	w, ok := lookup[NullWriter](name)
 	return ok && w.NullUsage()
+}
+
+// GivesUp is how the engine of that name gives requests up. It is nil for one that does not, and for an unknown name.
+func GivesUp(name string) func(beginning []byte) bool {
+	if m, ok := lookup[Mortal](name); ok {
+		return m.GivesUp
+	}
+	return nil
 }
 
 // lookup finds what the engine of that name offers beyond an Engine.

@@ -73,6 +73,40 @@ func TestHowTheCacheCounts(t *testing.T) {
 }
 
 // TestEngineIsOnItsPages holds the tables of docs/engines.md and docs/health.md to the engines.
+func TestGivesUp(t *testing.T) {
+	if GivesUp("llamacpp") != nil || GivesUp("nothing") != nil {
+		t.Error("engines that say nothing of it give requests up")
+	}
+	for answer, want := range map[string]bool{
+		`{"error":{"message":"EngineCore encountered an issue. See","type":"InternalServerError","code":500}}`:                     true,
+		`data: {"error": {"message": "EngineCore encountered an issue. See", "code": 500}}`:                                        true,
+		`{"type":"error","error":{"type":"internal_error","message":"EngineCore encountered an issue."}}`:                          true,
+		`{"choices":[{"index":0,"text":"","logprobs":null,"finish_reason":"abort","stop_reason":null}]}`:                           true,
+		`data: {"choices":[{"index":0,"delta":{},"finish_reason":"abort"}]}`:                                                       true,
+		`{"choices":[{"text":"\"error\":{ EngineCore encountered an issue, \"finish_reason\":\"abort\"","finish_reason":"stop"}]}`: false,
+		`{"error":null,"output":[{"text":"EngineCore encountered an issue"}]}`:                                                     false,
+		`{"error":{"message":"` + strings.Repeat("x", longestNotice) + `EngineCore encountered an issue"}}`:                        false,
+		`{"error":{"message":"The engine is currently busy and cannot accept new requests."}}`:                                     false,
+		``: false,
+	} {
+		if got := GivesUp("vllm")([]byte(answer)); got != want {
+			t.Errorf("%.100q: got %v, want %v", answer, got, want)
+		}
+	}
+}
+
+func TestPaused(t *testing.T) {
+	e, _ := Lookup("vllm")
+	v := e.(Pausable)
+	for answer, want := range map[string]bool{
+		`{"is_paused":true}`: true, `{"is_paused":false}`: false, `{}`: false, `{"is_paused":1}`: false, `{"error":"no"}`: false, `true`: false, ``: false,
+	} {
+		if got := v.ReadPaused([]byte(answer)); got != want {
+			t.Errorf("%q: got %v, want %v", answer, got, want)
+		}
+	}
+}
+
 func TestEngineIsOnItsPages(t *testing.T) {
 	for _, page := range []string{"engines.md", "health.md"} {
 		text, err := os.ReadFile("../../docs/" + page)

@@ -1,19 +1,50 @@
 package engine
 
-import "github.com/warmpath/warmpath/internal/fleet"
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/warmpath/warmpath/internal/fleet"
+)
 
 // vllm is the OpenAI server of vLLM. Its port opens only when the model is loaded, so a replica that starts refuses
 // connections rather than answer 503. A server that is asleep or paused still answers its health path with 200; that it sleeps
-// stands on its metrics page.
+// stands on its metrics page, that it is paused has a path of its own.
 type vllm struct{}
 
-var _ Metered = vllm{}
+var (
+	_ Metered  = vllm{}
+	_ Pausable = vllm{}
+	_ Mortal   = vllm{}
+)
 
 func (vllm) Name() string        { return "vllm" }
 func (vllm) HealthPath() string  { return "/health" }
 func (vllm) MetricsPath() string { return "/metrics" }
 
 func (vllm) ReadSignals(text []byte) (fleet.Signals, error) { return vllmPage.read(text) }
+
+// GivesUp knows what becomes of requests when the engine core has crashed, when SIGTERM comes, and when the engine is paused: an
+// EngineDeadError, with status 500 or as a stream's first event, or an end that no client has asked for. Which one SIGTERM brings is
+// chance. No text of a model looks like either: its quotes are escaped.
+func (vllm) GivesUp(beginning []byte) bool {
+	said, _, dead := bytes.Cut(beginning[:min(len(beginning), longestNotice)], []byte("EngineCore encountered an issue"))
+	return dead && (bytes.Contains(said, []byte(`"error":{`)) || bytes.Contains(said, []byte(`"error": {`))) ||
+		bytes.Contains(beginning, []byte(`"finish_reason":"abort"`))
+}
+
+// longestNotice is how far into an answer an EngineDeadError reaches at most, in bytes.
+const longestNotice = 512
+
+// PausedPath is there if the path that pauses the engine is, with VLLM_SERVER_DEV_MODE=1.
+func (vllm) PausedPath() string { return "/is_paused" }
+
+func (vllm) ReadPaused(answer []byte) bool {
+	var says struct {
+		Paused bool `json:"is_paused"`
+	}
+	return json.Unmarshal(answer, &says) == nil && says.Paused
+}
 
 // vllmPage knows the names of vLLM's V1 engine and, second, those from before the cache's lost their gpu_ (0.8 and 0.9). The
 // external_prefix_cache counters, of caches beyond the GPU, are another thing and are not read.

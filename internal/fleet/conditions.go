@@ -14,8 +14,8 @@ func (f *Fleet) SetHealth(r *Replica, healthy bool) {
 	f.publish()
 }
 
-// SetAsleep records whether a replica's engine says that it sleeps: it would let requests wait without a byte. One that has
-// woken starts slowly.
+// SetAsleep records whether a replica's engine says that it sleeps: it would let requests wait without a byte, as those do that it
+// has already. They are told, by Awake. One that has woken starts slowly.
 func (f *Fleet) SetAsleep(r *Replica, asleep bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -27,6 +27,9 @@ func (f *Fleet) SetAsleep(r *Replica, asleep bool) {
 		f.startSlowly(r)
 	}
 	f.publish()
+	if asleep {
+		r.markAsleep()
+	}
 }
 
 // Eject takes a replica out of rotation for its answers' sake, until HalfOpen or Restore.

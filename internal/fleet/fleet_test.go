@@ -517,6 +517,7 @@ func shake(f *Fleet, random *rand.Rand) {
 		func() { f.HalfOpen(r) },
 		func() { f.Restore(r) },
 		func() { f.Drain(r.ID(), random.IntN(2) == 0) },
+		func() { f.SetAsleep(r, random.IntN(2) == 0) },
 		r.MarkLost,
 	}
 	acts[random.IntN(len(acts))]()

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"net/url"
@@ -23,7 +24,7 @@ type Replica struct {
 	inFlight  atomic.Int64
 	requests  atomic.Int64
 	warmSince atomic.Int64 // Unix nanoseconds at which slow start began; 0 = warm
-	lost      atomic.Pointer[loss]
+	life      atomic.Pointer[life]
 	signals   atomic.Pointer[Signals]
 	removed   atomic.Bool
 	trial     atomic.Pointer[Lease] // the request that decides whether the half-open replica returns
@@ -44,19 +45,31 @@ func newReplica(rawURL string) (*Replica, error) {
 	}
 	_, id, _ := strings.Cut(canonical, "://")
 	r := &Replica{id: id, hash: hashID(id), base: base}
-	r.lost.Store(newLoss())
+	r.life.Store(newLife())
 	return r, nil
 }
 
-// loss is a context that ends when a replica's engine process is found gone.
-type loss struct {
-	context.Context
-	end context.CancelFunc
+// life is a replica from one loss of its engine process to the next.
+type life struct {
+	gone context.Context
+	end  context.CancelFunc
+
+	awake context.Context // ends with gone, too
+	doze  context.CancelCauseFunc
 }
 
-func newLoss() *loss {
-	ctx, cancel := context.WithCancel(context.Background())
-	return &loss{Context: ctx, end: cancel}
+// ErrAsleep is the cause with which Awake's context ends if the engine's process lives on.
+var ErrAsleep = errors.New("replica: its engine sleeps or is paused")
+
+func newLife() *life {
+	gone, end := context.WithCancel(context.Background())
+	return (&life{gone: gone, end: end}).next()
+}
+
+// next is the same life after the engine has fallen asleep.
+func (l *life) next() *life {
+	awake, doze := context.WithCancelCause(l.gone)
+	return &life{gone: l.gone, end: l.end, awake: awake, doze: doze}
 }
 
 // hashID places an identity on the rendezvous order: FNV-1a, so that every process on every platform agrees.
@@ -84,12 +97,23 @@ func (r *Replica) Requests() int64 { return r.requests.Load() }
 
 // Lost returns a context that ends when the replica, as it is now, is found dead (its port refuses connections) or is
 // removed from its fleet. A replica that comes back has a new one.
-func (r *Replica) Lost() context.Context { return r.lost.Load() }
+func (r *Replica) Lost() context.Context { return r.life.Load().gone }
+
+// Awake returns a context that ends as Lost does, and also, with ErrAsleep, when the engine falls asleep: what it has not begun to
+// answer waits, what it had cached is gone in most cases. A replica that wakes has a new one.
+func (r *Replica) Awake() context.Context { return r.life.Load().awake }
 
 // MarkLost tells every request that waits on the replica that its engine process is gone, and forgets what it said of itself.
 func (r *Replica) MarkLost() {
-	r.lost.Swap(newLoss()).end()
+	r.life.Swap(newLife()).end()
 	r.signals.Store(nil)
+}
+
+// markAsleep tells every request that waits on the replica that its engine has fallen asleep.
+func (r *Replica) markAsleep() {
+	if l := r.life.Load(); r.life.CompareAndSwap(l, l.next()) { // else the process is gone, which all have been told
+		l.doze(ErrAsleep)
+	}
 }
 
 // Removed says that the replica's source no longer reports it; its open requests may still finish.

@@ -25,7 +25,7 @@ type Signals struct {
 	// QueryTokens and HitTokens are prompt tokens looked up in the prefix cache and found there. They only grow.
 	QueryTokens Reading `json:"prefix_cache_query_tokens,omitzero"`
 	HitTokens   Reading `json:"prefix_cache_hit_tokens,omitzero"`
-	// Asleep says that the engine accepts requests and does not answer them until somebody wakes it.
+	// Asleep says that the engine accepts requests and does not answer them until somebody wakes or resumes it.
 	Asleep bool `json:"asleep,omitzero"`
 }
 

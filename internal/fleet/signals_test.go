@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 	"time"
@@ -74,6 +75,26 @@ func TestSignalsAsJSON(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(`"many"`), &known); err == nil {
 		t.Error("a text reads as a number")
+	}
+}
+
+func TestSleepIsToldAndIsNoLoss(t *testing.T) {
+	f := ready(t, "http://a:1")
+	a := find(t, f, "a:1")
+	lost, awake := a.Lost(), a.Awake()
+	f.SetAsleep(a, true)
+	if cause := context.Cause(awake); cause != ErrAsleep || lost.Err() != nil || a.Lost() != lost {
+		t.Errorf("asleep: cause %v, lost %v; want %v and the same process", cause, lost.Err(), ErrAsleep)
+	}
+	dozing := a.Awake()
+	f.SetAsleep(a, true)
+	f.SetAsleep(a, false)
+	if dozing.Err() != nil || a.Awake() != dozing {
+		t.Error("what was sent to a sleeping replica is told of the same sleep again, or of its waking")
+	}
+	a.MarkLost()
+	if cause := context.Cause(dozing); cause != context.Canceled || lost.Err() == nil || a.Awake().Err() != nil {
+		t.Errorf("lost: cause %v, lost %v, the next one %v", cause, lost.Err(), a.Awake().Err())
 	}
 }
 

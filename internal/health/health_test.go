@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // engines is the network of a test: what each host answers a probe. It is a RoundTripper.
 type engines struct {
 	mu      sync.Mutex
-	answer  map[string]answer // by host:port
+	answer  map[string]answer // by host:port, and pausedPath behind it
 	probes  map[string][]time.Time
 	running map[string]int
 	overlap bool
@@ -33,6 +33,9 @@ type answer struct {
 	err    error
 	body   string
 }
+
+// pausedPath is where engines say whether they are paused.
+const pausedPath = "/is_paused"
 
 var (
 	passes  = answer{status: 200}
@@ -62,6 +65,9 @@ func (e *engines) probed(host string) []time.Time {
 
 func (e *engines) RoundTrip(req *http.Request) (*http.Response, error) {
 	host := req.URL.Host
+	if req.URL.Path == pausedPath {
+		host += pausedPath
+	}
 	a := e.begin(host)
 	defer e.end(host)
 	sleep(req.Context(), a.after)

@@ -18,6 +18,11 @@ type ScrapeOptions struct {
 	// Read finds the figures in a page; an error means that there are none. It is called from many goroutines. nil = nothing is
 	// read.
 	Read func(page []byte) (fleet.Signals, error)
+	// PausedPath is asked, too, whether the engine is paused, which Paused reads from the answer: it is then as if asleep. An engine
+	// that answers 4xx is not asked again while its process lives. "" = none is asked.
+	PausedPath string
+	// Paused finds in an answer that the engine is paused. It is called from many goroutines.
+	Paused func(answer []byte) bool
 	// Interval is the time from the beginning of one reading of a replica to the next; more than 0.
 	Interval time.Duration
 	// Timeout is how long a replica may take to give its page, connecting included; more than 0. An engine that gives it

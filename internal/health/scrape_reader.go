@@ -2,6 +2,7 @@ package health
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -27,6 +28,8 @@ type reader struct {
 	queries, hits total
 	failures      int // in a row
 	asleep        bool
+	paused        bool            // as the engine last said
+	unpausable    context.Context // the process that cannot be paused; nil = none is known
 }
 
 // run reads first soon and then at the replica's own place in the interval. One reading that takes longer than that costs the
@@ -48,6 +51,9 @@ func (r *reader) run(ctx context.Context) {
 func (r *reader) scrape(ctx context.Context) {
 	process := r.replica.Lost()
 	s, err := r.scraper.get(ctx, r.replica)
+	if err == nil {
+		s.Asleep = r.isPaused(ctx, process) || s.Asleep
+	}
 	switch {
 	case ctx.Err() != nil || process.Err() != nil: // the page is nobody's any more
 	case err != nil:
@@ -66,6 +72,23 @@ func (r *reader) succeed(s fleet.Signals) {
 	r.failures = 0
 	r.replica.SetSignals(s)
 	r.setAsleep(s.Asleep)
+}
+
+// isPaused asks whether the engine is paused. One that says nothing is as it was.
+func (r *reader) isPaused(ctx, process context.Context) bool {
+	o := &r.scraper.o
+	if o.PausedPath == "" || r.unpausable == process {
+		return false
+	}
+	answer, err := r.scraper.fetch(ctx, r.replica, o.PausedPath)
+	var refused refusal
+	switch {
+	case err == nil:
+		r.paused = o.Paused(answer)
+	case errors.As(err, &refused) && refused.status/100 == 4:
+		r.paused, r.unpausable = false, process
+	}
+	return r.paused
 }
 
 // fail forgets the load, which is no longer that, and keeps what a process does not change or only adds to.
@@ -98,13 +121,32 @@ func (r *reader) setAsleep(asleep bool) {
 	}
 }
 
-// get asks for the page once.
+// get reads the metrics page once.
 func (s *Scraper) get(ctx context.Context, replica *fleet.Replica) (fleet.Signals, error) {
+	page, err := s.fetch(ctx, replica, s.o.Path)
+	if err != nil {
+		return fleet.Signals{}, fmt.Errorf("metrics page: %w", err)
+	}
+	return s.o.Read(page)
+}
+
+// refusal is an answer that is no page.
+type refusal struct {
+	path, says string
+	status     int
+}
+
+func (r refusal) Error() string {
+	return fmt.Sprintf("%s answered %s; check that the engine's metrics are on", r.path, r.says)
+}
+
+// fetch asks for a page once.
+func (s *Scraper) fetch(ctx context.Context, replica *fleet.Replica, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, replica.URL().String()+s.o.Path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, replica.URL().String()+path, nil)
 	if err != nil {
-		return fleet.Signals{}, fmt.Errorf("metrics page: %w; check the path of the pool's metrics settings", err)
+		return nil, fmt.Errorf("%w; check the path of the pool's metrics settings", err)
 	}
 	req.Header.Set("User-Agent", "warmpath-scrape")
 	req.Header.Set("Accept", "text/plain;version=0.0.4")
@@ -113,20 +155,20 @@ func (s *Scraper) get(ctx context.Context, replica *fleet.Replica) (fleet.Signal
 	}
 	resp, err := s.o.Transport.RoundTrip(req)
 	if err != nil {
-		return fleet.Signals{}, fmt.Errorf("metrics page: %w", err)
+		return nil, err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fleet.Signals{}, fmt.Errorf("metrics page: %s answered %s; check that the engine's metrics are on", s.o.Path, resp.Status)
+		return nil, refusal{path, resp.Status, resp.StatusCode}
 	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxPage+1))
 	if err != nil {
-		return fleet.Signals{}, fmt.Errorf("metrics page: %w", err)
+		return nil, err
 	}
 	if len(text) > maxPage {
-		return fleet.Signals{}, fmt.Errorf("metrics page: longer than %d bytes", maxPage)
+		return nil, fmt.Errorf("longer than %d bytes", maxPage)
 	}
-	return s.o.Read(text)
+	return text, nil
 }
 
 // total makes of an engine's counter one that never falls: the engine's starts again at 0 with its process.

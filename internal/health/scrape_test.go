@@ -226,6 +226,65 @@ func TestSleeperIsTakenOutAndReturned(t *testing.T) {
 	})
 }
 
+func TestPausedIsTakenOutAndReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSurgery(t, func(o *ScrapeOptions) {
+			o.PausedPath, o.Paused = pausedPath, func(answer []byte) bool { return string(answer) == "yes" }
+		})
+		defer s.close()
+		steps := []struct {
+			name, want string
+			page       answer
+			paused     answer
+		}{
+			{"runs", "a:1=ready", figures("0 4096 0 0 false"), figures("no")},
+			{"paused", "a:1=asleep", figures("0 4096 0 0 false"), figures("yes")},
+			{"does not say", "a:1=asleep", figures("0 4096 0 0 false"), hangs},
+			{"fails to say", "a:1=asleep", figures("0 4096 0 0 false"), answer{status: 500}},
+			{"runs again", "a:1=ready", figures("0 4096 0 0 false"), figures("no")},
+			{"asleep", "a:1=asleep", figures("0 4096 0 0 true"), figures("no")},
+			{"paused, too", "a:1=asleep", figures("0 4096 0 0 true"), figures("yes")},
+			{"awake, but paused", "a:1=asleep", figures("0 4096 0 0 false"), figures("yes")},
+			{"cannot be paused", "a:1=ready", figures("0 4096 0 0 false"), answer{status: 404}},
+		}
+		s.apply("a:1")
+		s.wait(share(s.replica("a:1"), 5*time.Second) - time.Millisecond)
+		for _, step := range steps {
+			s.set("a:1", step.page)
+			s.set("a:1"+pausedPath, step.paused)
+			s.wait(4 * time.Second)
+			wantStates(t, s.fleet, step.name, step.want)
+			s.wait(time.Second)
+		}
+	})
+}
+
+// TestWhatCannotBePausedIsAskedOnce holds that an engine that is not in development mode does not get its log filled.
+func TestWhatCannotBePausedIsAskedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSurgery(t, func(o *ScrapeOptions) {
+			o.PausedPath, o.Paused = pausedPath, func([]byte) bool { return true }
+		})
+		defer s.close()
+		s.set("a:1", figures("0 4096 0 0 false"))
+		s.set("a:1"+pausedPath, answer{status: 404})
+		s.apply("a:1")
+		s.wait(time.Minute)
+		if got := len(s.probed("a:1" + pausedPath)); got != 1 {
+			t.Errorf("asked %d times in a minute, want once", got)
+		}
+		s.replica("a:1").MarkLost()
+		s.wait(time.Minute)
+		if got := len(s.probed("a:1" + pausedPath)); got != 1 {
+			t.Errorf("asked %d times after its process was replaced, want once", got)
+		}
+		wantStates(t, s.fleet, "at last", "a:1=ready")
+		if len(s.failures) != 0 {
+			t.Errorf("%d failures told, want none: the metrics page is there", len(s.failures))
+		}
+	})
+}
+
 func TestScrapesAreRegularAndStaggered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSurgery(t, nil)

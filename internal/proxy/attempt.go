@@ -250,15 +250,27 @@ func (c *call) broken() health.Outcome {
 // moved turns an answer that asks for another replica into a failure, if there is another to ask. The client gets the engine's
 // own words otherwise.
 func (c *call) moved() *failure {
-	switch status := c.resp.StatusCode; status {
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		f := &failure{reason: "status_" + strconv.Itoa(status), outcome: health.OfStatus(status), retry: true}
-		if c.x.mayRetry(f) {
-			c.drain()
-			return f
-		}
+	var f failure
+	switch status := c.resp.StatusCode; {
+	case c.givenUp():
+		f = failGivenUp
+	case status == http.StatusTooManyRequests, status == http.StatusBadGateway, status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
+		f = failure{reason: "status_" + strconv.Itoa(status), outcome: health.OfStatus(status)}
+	default:
+		return nil
 	}
-	return nil
+	if !c.x.mayRetry(&f) {
+		return nil
+	}
+	f.retry = true
+	c.drain()
+	return &f
+}
+
+// givenUp says that the engine has answered only because it ends.
+func (c *call) givenUp() bool {
+	givesUp := c.x.plan.variant.Pool.GivesUp
+	return givesUp != nil && givesUp((*c.buf)[:c.n])
 }
 
 // drain reads the rest of a short answer that nobody wants, so that its connection can be used again.

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,6 +78,50 @@ func TestLostReplicaBeforeTheFirstByte(t *testing.T) {
 	})
 }
 
+func TestSleepingReplicaBeforeTheFirstByte(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, client, bad := lossRig(t, 0)
+		waiting := begin(client)
+		synctest.Wait()
+		g.apply(t, "http://bad", "http://good")
+		time.Sleep(time.Minute)
+		g.fleet.SetAsleep(bad, true)
+		if got := <-waiting; got.status != 200 || got.body != "{}" || got.after != time.Minute {
+			t.Errorf("the request should have moved at once: %+v", got)
+		}
+	})
+}
+
+// TestStreamsOfASleepingReplicaAreTheEnginesToEnd: it finishes them, or keeps them until it is woken, or is found dead.
+func TestStreamsOfASleepingReplicaAreTheEnginesToEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemoryNet()
+		n.engine(t, "engine:80", ticks(3, 90*time.Second))
+		g := assemble(t, routing.NameRandom, n.dial, "http://engine")
+		streaming := begin(n.client(t, g))
+		time.Sleep(100 * time.Second)
+		engine := g.fleet.View().Replicas[0]
+		for _, asleep := range []bool{true, false, true} {
+			g.fleet.SetAsleep(engine, asleep)
+			synctest.Wait()
+		}
+		if got := <-streaming; got.err != nil || got.after != 270*time.Second {
+			t.Errorf("the stream: %+v", got)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		g, client, bad := lossRig(t, 2)
+		streaming := begin(client)
+		synctest.Wait()
+		g.fleet.SetAsleep(bad, true)
+		time.Sleep(time.Minute)
+		bad.MarkLost()
+		if got := <-streaming; got.status != 200 || got.err == nil || got.after.Round(time.Millisecond) != time.Minute {
+			t.Errorf("the stream of one found dead: %+v", got)
+		}
+	})
+}
+
 func TestLostReplicaMovesManyWhateverTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, client, bad := lossRig(t, 0)
@@ -141,6 +186,59 @@ func TestLostReplicaMayFinishWhatMoves(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	})
+}
+
+func TestGivenUpRequests(t *testing.T) {
+	const dead = `{"error":"dead"}`
+	plain := func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 500, dead) }
+	stream := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		say(w, "data: "+dead+"\n\ndata: [DONE]\n\n")
+	}
+	late := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		say(w, anEvent)
+		say(w, "data: "+dead+"\n\n")
+	}
+	good := func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 200, "{}") }
+	givesUp := func(beginning []byte) bool { return strings.Contains(string(beginning), dead) }
+	for _, tt := range []struct {
+		name          string
+		givesUp       func([]byte) bool
+		first, second http.HandlerFunc
+		want          string
+		attempts      int
+	}{
+		{"plain", givesUp, plain, good, "{}", 2},
+		{"a stream that begins with it", givesUp, stream, good, "{}", 2},
+		{"a stream that has begun", givesUp, late, good, anEvent + "data: " + dead + "\n\n", 1},
+		{"two of them", givesUp, plain, plain, dead, 2},
+		{"an engine that never does", nil, plain, good, dead, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var asked atomic.Bool
+				n := newMemoryNet()
+				for _, address := range []string{"a:80", "b:80", "c:80"} {
+					n.engine(t, address, func(w http.ResponseWriter, r *http.Request) {
+						if asked.Swap(true) {
+							tt.second(w, r)
+							return
+						}
+						tt.first(w, r)
+					})
+				}
+				g := assemble(t, routing.NameRandom, n.dial, "http://a", "http://b", "http://c")
+				g.pool.GivesUp = tt.givesUp
+				g.endpoint.Budget = endpoint.NewBudget(0, time.Now)
+				got := <-begin(n.client(t, g))
+				synctest.Wait()
+				if l := g.access(t, 1)[0]; got.err != nil || got.body != tt.want || l.Attempts != tt.attempts {
+					t.Errorf("%d attempts, %+v; want %d and %q", l.Attempts, got, tt.attempts, tt.want)
+				}
+			})
+		})
+	}
 }
 
 // TestC105_RemovedReplica: streams finish, requests that have not begun move, and those with nowhere to go wait on.

@@ -33,7 +33,8 @@ var (
 		message: "the replica broke off before it answered"}
 	failLost = failure{reason: "lost", outcome: health.Cancelled, status: http.StatusBadGateway, code: "upstream_lost",
 		message: "the replica went away before it answered"}
-	failSilent = failure{reason: "timeout", outcome: health.ServerFault, status: http.StatusGatewayTimeout, code: "upstream_timeout",
+	failGivenUp = failure{reason: "given_up", outcome: health.ServerFault}
+	failSilent  = failure{reason: "timeout", outcome: health.ServerFault, status: http.StatusGatewayTimeout, code: "upstream_timeout",
 		message: "the replica sent nothing within the endpoint's time limit (timeouts.first_byte, timeouts.idle)"}
 	failLate = failure{reason: "total_timeout", outcome: health.Cancelled, status: http.StatusGatewayTimeout, code: "request_timeout",
 		message: "the request ran into the endpoint's total time limit (timeouts.total)"}
@@ -68,12 +69,19 @@ func (x *exchange) forward() *dialect.Error {
 }
 
 // mayRetry decides whether a failed attempt is followed by another one, elsewhere. Nothing is charged to the endpoint's budget for
-// one that never reached an engine, or whose engine is gone: it adds no load to that which the fleet had taken on.
+// one that never reached an engine, or whose engine is gone: it adds no load to that which the fleet had taken on. If the engine has
+// died of it, it must not go through the fleet: it gets one other.
 func (x *exchange) mayRetry(f *failure) bool {
 	if f.final() || x.bound() || x.clientGone() || x.rec.Attempts >= x.plan.endpoint.MaxAttempts || !hasAnotherReplica(x.plan.variant.Pool.Fleet, x.tried) {
 		return false
 	}
-	return f.reason == failUnreachable.reason || f.reason == failLost.reason || x.plan.endpoint.Budget.Retry()
+	switch f.reason {
+	case failUnreachable.reason, failLost.reason:
+		return true
+	case failGivenUp.reason:
+		return x.rec.Attempts == 1
+	}
+	return x.plan.endpoint.Budget.Retry()
 }
 
 // hasAnotherReplica says whether the fleet has a replica to offer that is not among those tried. One that was removed and is back

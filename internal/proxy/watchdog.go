@@ -13,7 +13,7 @@ import (
 
 // Why a call was ended from this side: the causes of its context.
 var (
-	errLost   = errors.New("replica: its port refuses connections or it was removed")
+	errLost   = errors.New("replica: its port refuses connections, it was removed, or its engine sleeps")
 	errSilent = errors.New("replica: sent nothing within the time limit")
 	errLate   = errors.New("request: over its total time limit")
 )
@@ -61,8 +61,9 @@ func (w *watchdog) start(c *call) {
 	// The callback may outlive the attempt; it works on what it is given here.
 	pool, tried := c.x.plan.variant.Pool.Fleet, slices.Clip(c.x.tried)
 	movable := !c.x.bound() && c.x.rec.Attempts < c.x.plan.endpoint.MaxAttempts
-	w.stopLost = context.AfterFunc(c.lost, func() {
-		w.mourn(movable && hasAnotherAddress(pool, tried), c.replica)
+	life := c.replica.Awake()
+	w.stopLost = context.AfterFunc(life, func() {
+		w.mourn(life, c.replica, movable && hasAnotherAddress(pool, tried))
 	})
 }
 
@@ -108,18 +109,20 @@ func (w *watchdog) listen() {
 	w.silence.reset(w.idle)
 }
 
-// mourn acts on a lost replica. A request that has not begun moves to another replica at once; one that has may go on while
-// it moves. A replica that was only removed from its fleet is likely to finish what it has, unless it is then found dead.
-func (w *watchdog) mourn(another bool, r *fleet.Replica) {
+// mourn acts on a replica that is lost or sleeps: the life that the request has known has ended. A request that has not begun moves
+// to another replica at once; one that has may go on while it moves. A replica that was only removed from its fleet is likely to
+// finish what it has, unless it is then found dead; so is one that sleeps, when it is woken.
+func (w *watchdog) mourn(life context.Context, r *fleet.Replica, another bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case w.over:
 	case !w.begun && another:
 		w.cancel(errLost)
-	case r.Removed() && !w.removed:
-		w.removed = true
-		w.stopLost = context.AfterFunc(r.Lost(), func() { w.mourn(another, r) })
+	case r.Removed() && !w.removed, errors.Is(context.Cause(life), fleet.ErrAsleep):
+		w.removed = r.Removed()
+		next := r.Awake()
+		w.stopLost = context.AfterFunc(next, func() { w.mourn(next, r, another) })
 	default:
 		w.lost = true
 		if !w.begun {

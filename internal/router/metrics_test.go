@@ -12,12 +12,15 @@ import (
 )
 
 // meter gives an engine a metrics page that a test changes.
-func meter(e *engine, page string) (change func(page string)) {
+func meter(e *engine, page string) (change func(page string)) { return e.serve("/metrics", page) }
+
+// serve gives an engine a page that a test changes.
+func (e *engine) serve(path, page string) (change func(page string)) {
 	var current atomic.Value
 	current.Store(page)
 	answer := e.Config.Handler
 	e.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/metrics" {
+		if r.URL.Path == path {
 			_, _ = io.WriteString(w, current.Load().(string))
 			return
 		}
@@ -101,4 +104,36 @@ func TestSleeperGetsNothingUntilItIsAwake(t *testing.T) {
 		s.mustPost(t, 1)
 		return sleeper.requests.Load() > before
 	})
+}
+
+func TestPausedGetsNothingUntilItIsResumed(t *testing.T) {
+	t.Parallel()
+	paused, other := newEngine(t), newEngine(t)
+	meter(paused, "vllm:num_requests_running 0\n")
+	meter(other, "vllm:num_requests_running 0\n")
+	change := paused.serve("/is_paused", `{"is_paused":true}`)
+	s := start(t, metered(static(paused, other), readOften, leastOutstanding))
+	s.becomes(t, paused.address(), fleet.Asleep)
+	change(`{"is_paused":false}`)
+	s.becomes(t, paused.address(), fleet.Ready)
+}
+
+func TestDeadEnginesRequestsGoElsewhere(t *testing.T) {
+	t.Parallel()
+	dead, other := newEngine(t), newEngine(t)
+	answer := dead.Config.Handler
+	dead.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = io.WriteString(w, `{"error":{"message":"EngineCore encountered an issue.","code":500}}`)
+			return
+		}
+		answer.ServeHTTP(w, r)
+	})
+	s := start(t, metered(static(dead, other), readOften, leastOutstanding))
+	s.ready(t, dead, other)
+	s.mustPost(t, 20)
+	if s.sum(t, "warmpath_retries_total{") == 0 {
+		t.Error("no request met the dead engine")
+	}
 }

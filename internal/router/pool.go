@@ -59,7 +59,7 @@ func (p *pool) update(c config.Pool) {
 	p.config = c
 	target := &endpoint.Pool{
 		Name: p.name, Fleet: p.fleet, Outlier: p.outlier, CachedApart: engine.CachedApart(c.Engine), NullUsage: engine.NullUsage(c.Engine),
-		KeepOnDisconnect: !c.CancelOnDisconnect,
+		GivesUp: engine.GivesUp(c.Engine), KeepOnDisconnect: !c.CancelOnDisconnect,
 	}
 	if key := c.APIKey.Reveal(); key != "" {
 		target.Authorization = "Bearer " + key
@@ -139,6 +139,9 @@ func (p *pool) watchMetrics(c config.Pool) {
 	e, _ := engine.Lookup(c.Engine)
 	if metered, ok := e.(engine.Metered); ok && c.Metrics.Enabled {
 		o.Path, o.Read = cmp.Or(c.Metrics.Path, metered.MetricsPath()), metered.ReadSignals
+	}
+	if pausable, ok := e.(engine.Pausable); ok {
+		o.PausedPath, o.Paused = pausable.PausedPath(), pausable.ReadPaused
 	}
 	scraper := health.NewScraper(p.fleet, o)
 	p.stopMetrics()

@@ -39,7 +39,7 @@ type belief struct {
 const firstCapacity = 1 << 21
 
 // look brings the beliefs in line with a view: new replicas have empty caches, those that left are forgotten, and so is what
-// an engine held whose process was lost.
+// an engine held whose process was lost, or which fell asleep.
 func (s *kvAware) look(v *fleet.View, now time.Time) {
 	if s.view != v {
 		s.view = v
@@ -50,7 +50,7 @@ func (s *kvAware) look(v *fleet.View, now time.Time) {
 		s.forgetRemoved()
 	}
 	for _, b := range s.beliefs {
-		if life := b.replica.Lost(); life != b.life {
+		if life := b.replica.Awake(); life != b.life {
 			b.life = life
 			b.restarted()
 		}
@@ -80,7 +80,7 @@ func (s *kvAware) believe(r *fleet.Replica) *belief {
 		if s.whole {
 			kind = kvindex.Whole
 		}
-		b = &belief{replica: r, life: r.Lost(), holder: s.index.Add(kind, s.blocks(firstCapacity))}
+		b = &belief{replica: r, life: r.Awake(), holder: s.index.Add(kind, s.blocks(firstCapacity))}
 		s.known[r] = b
 	}
 	return b

@@ -283,6 +283,18 @@ func TestKVAwareForgetsALostProcess(t *testing.T) {
 	}
 }
 
+func TestKVAwareForgetsWhatASleeperHeld(t *testing.T) {
+	r := newRig(t, 3, Options{})
+	doc := document(1, 50)
+	x := r.send(doc)
+	x.answer()
+	r.f.SetAsleep(x.Replica, true)
+	r.f.SetAsleep(x.Replica, false)
+	if got := r.costOn(doc, x.Replica); got.Cost.HitTokens != 0 {
+		t.Errorf("%g tokens are believed to have outlived the sleep", got.Cost.HitTokens)
+	}
+}
+
 func TestKVAwareForgetsARemovedReplica(t *testing.T) {
 	r := newRig(t, 3, Options{})
 	doc := document(1, 50)

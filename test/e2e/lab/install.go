@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,32 +28,46 @@ func Repository(t *testing.T) string {
 	return root
 }
 
-// installEngine puts the engine's package into the user's cache, once, and returns the Python that finds it there.
-func installEngine(t *testing.T) (python string) {
+// Environment is a Python environment of that name in the user's cache folder, made by an interpreter and filled once for each user.
+// It returns the Python that finds what is in it.
+func Environment(t *testing.T, interpreter, name string, fill func(python string)) (python string) {
 	t.Helper()
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		t.Fatalf("engine: cache folder: %v", err)
+		t.Fatalf("%s: cache folder: %v", name, err)
 	}
 	folder := filepath.Join(cache, "warmpath")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		t.Fatalf("engine: %v", err)
+		t.Fatalf("%s: %v", name, err)
 	}
-	version := Output(t, "python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])")
-	environment := filepath.Join(folder, fmt.Sprintf("%s-%s-python%s", enginePackage, engineRelease, version))
+	version := Output(t, interpreter, "-c", "import sys; print('%d.%d' % sys.version_info[:2])")
+	environment := filepath.Join(folder, name+"-python"+version)
 	python = filepath.Join(environment, "bin", "python")
 	// Written last, so that an interrupted installation is not taken for a whole one.
 	installed := filepath.Join(environment, "installed")
 	if _, err := os.Stat(installed); err == nil {
 		return python
 	}
-	t.Logf("installing %s %s into %s", enginePackage, engineRelease, environment)
-	Output(t, "python3", "-m", "venv", "--clear", environment)
-	Output(t, python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", enginePackage+"=="+engineRelease)
+	t.Logf("installing %s into %s", name, environment)
+	Output(t, interpreter, "-m", "venv", "--clear", environment)
+	fill(python)
 	if err := os.WriteFile(installed, nil, 0o644); err != nil {
-		t.Fatalf("engine: %v", err)
+		t.Fatalf("%s: %v", name, err)
 	}
 	return python
+}
+
+// Install puts packages into the environment of a Python, with pip's options among them.
+func Install(t *testing.T, python string, packages ...string) {
+	t.Helper()
+	Output(t, python, append([]string{"-m", "pip", "install", "--quiet", "--disable-pip-version-check"}, packages...)...)
+}
+
+func installEngine(t *testing.T) (python string) {
+	t.Helper()
+	return Environment(t, "python3", enginePackage+"-"+engineRelease, func(python string) {
+		Install(t, python, enginePackage+"=="+engineRelease)
+	})
 }
 
 func writeModel(t *testing.T) (path string) {

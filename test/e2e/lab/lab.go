@@ -38,6 +38,12 @@ func New(t *testing.T) Lab {
 	return Lab{python: installEngine(t), model: writeModel(t), binary: warmpathBinary(t)}
 }
 
+// NewRouter is New for suites that bring engines of their own.
+func NewRouter(t *testing.T) Lab {
+	t.Helper()
+	return Lab{binary: warmpathBinary(t)}
+}
+
 // StartEngines starts count servers with cold caches, each of whose slots has room for context tokens, waits until all are
 // healthy and returns their base URLs. They stop when the returned function is called, at the latest when the test ends.
 func (l Lab) StartEngines(t *testing.T, count, context int) (urls []string, stop func()) {
