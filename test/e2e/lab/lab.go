@@ -42,7 +42,7 @@ type Lab struct {
 // It fails the test if it cannot.
 func New(t *testing.T) Lab {
 	t.Helper()
-	return Lab{python: installEngine(t), model: writeModel(t), binary: warmpathBinary(t)}
+	return Lab{python: filepath.Join(llamacpp.Install(t), "python"), model: writeModel(t), binary: warmpathBinary(t)}
 }
 
 // StartEngines starts count servers with cold caches, each of whose slots has room for context tokens, waits until all are
@@ -117,4 +117,16 @@ func (l Lab) StartWarmpath(t *testing.T, configuration, admin string) (stop func
 			t.Errorf("warmpath: after SIGTERM: %v, want a clean exit", err)
 		}
 	}
+}
+
+// Warmpath runs a command of the program under test to its end, which must be a good one, and returns its standard output.
+func (l Lab) Warmpath(t *testing.T, arguments ...string) []byte {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), l.binary, arguments...)
+	command.Stderr = LogFile(t, "warmpath")
+	text, err := command.Output()
+	if err != nil {
+		t.Fatalf("warmpath %s: %v", strings.Join(arguments, " "), err)
+	}
+	return text
 }

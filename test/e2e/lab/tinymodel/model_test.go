@@ -3,8 +3,12 @@ package tinymodel
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"math"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -104,5 +108,39 @@ func TestQuantizeKeepsWeightsWithinHalfAStep(t *testing.T) {
 	}
 	if scale, _ := quantize([blockWeights]float32{}); scale != 0 {
 		t.Errorf("scale of zeros: got %g, want 0", scale)
+	}
+}
+
+func TestTokenizerIsTheModels(t *testing.T) {
+	folder := t.TempDir()
+	if err := WriteTokenizer(folder); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "tokenizer.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tokenizer struct {
+		Model struct{ Vocab map[string]int }
+		Added []struct {
+			ID      int
+			Content string
+		} `json:"added_tokens"`
+	}
+	if err := json.Unmarshal(text, &tokenizer); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]string, tokens)
+	for word, id := range tokenizer.Model.Vocab {
+		got[id] = word
+	}
+	for _, control := range tokenizer.Added {
+		got[control.ID] = control.Content
+	}
+	if want := vocabulary(); !slices.Equal(got, want) || len(tokenizer.Added) != tokens-endOfText {
+		t.Errorf("tokens %q, of which %d control, want %q", got, len(tokenizer.Added), want)
+	}
+	if err := WriteTokenizer(filepath.Join(folder, "missing")); err == nil {
+		t.Error("folder that does not exist: no error")
 	}
 }
