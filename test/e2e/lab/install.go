@@ -57,7 +57,7 @@ func (p Package) Install(t *testing.T) (programs string) {
 	}
 	t.Logf("installing %s %s into %s", p.Name, p.Release, environment)
 	Output(t, interpreter, "-m", "venv", "--clear", environment)
-	Output(t, filepath.Join(programs, "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", p.Name+"=="+p.Release)
+	Output(t, filepath.Join(programs, "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile", p.Name+"=="+p.Release)
 	if err := os.WriteFile(installed, nil, 0o644); err != nil {
 		t.Fatalf("%s: %v", p.Name, err)
 	}

@@ -7,21 +7,23 @@ import (
 	"path/filepath"
 )
 
-// WriteTokenizer writes the model's tokenizer into a folder as Hugging Face's libraries read it, for programs that count tokens
-// themselves. It fails if the folder cannot be written to.
+// WriteTokenizer writes a tokenizer into a folder, as Hugging Face's libraries read it, for programs that count tokens themselves or
+// draw text from them. It counts what the model counts, a token a byte, but knows only the tokens of printable ASCII, in an order of its
+// own: texts drawn from all bytes would not be text. It fails if the folder cannot be written to.
 func WriteTokenizer(folder string) error {
 	type object = map[string]any
-	words, ids := vocabulary(), map[string]int{}
-	for id, word := range words {
-		ids[word] = id
+	words := vocabulary()
+	ids := map[string]int{words['\n']: 0}
+	for b := ' '; b <= '~'; b++ {
+		ids[words[b]] = len(ids)
 	}
 	var control []object
-	for id := endOfText; id < tokens; id++ {
-		control = append(control, object{"id": id, "content": words[id], "special": true,
+	for _, word := range words[endOfText:] {
+		control = append(control, object{"id": len(ids) + len(control), "content": word, "special": true,
 			"single_word": false, "lstrip": false, "rstrip": false, "normalized": false})
-		delete(ids, words[id])
 	}
 	bytesApart := object{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}
+	end := words[endOfText]
 	files := map[string]object{
 		"tokenizer.json": {
 			"version": "1.0", "added_tokens": control, "pre_tokenizer": bytesApart, "decoder": bytesApart,
@@ -29,7 +31,7 @@ func WriteTokenizer(folder string) error {
 		},
 		"tokenizer_config.json": {
 			"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": Small.ContextLimit, "clean_up_tokenization_spaces": false,
-			"bos_token": words[endOfText], "eos_token": words[endOfText], "pad_token": words[endOfText], "chat_template": chatTemplate,
+			"bos_token": end, "eos_token": end, "pad_token": end, "chat_template": chatTemplate,
 		},
 	}
 	for name, content := range files {
