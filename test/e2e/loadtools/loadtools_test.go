@@ -37,7 +37,9 @@ func TestLoadTools(t *testing.T) {
 				requests, sent = r.trace(t)
 				return f
 			})
-			ours := measure(t, l, func(target string) figures { return bench(t, l, target, requests) })
+			ours := measure(t, l, func(target string) figures {
+				return bench(t, l, append(tool.bench, "--target", target, "--trace", requests))
+			})
 			theirs.run, ours.run = tool.name, "bench, the same"
 			all = append(all, theirs, ours)
 			compare(t, theirs, ours, sent)
@@ -65,8 +67,7 @@ endpoints:
 	return f
 }
 
-// bench plays a trace.
-func bench(t *testing.T, l lab.Lab, target, trace string) figures {
+func bench(t *testing.T, l lab.Lab, flags []string) figures {
 	t.Helper()
 	var report struct {
 		Runs []struct {
@@ -79,7 +80,7 @@ func bench(t *testing.T, l lab.Lab, target, trace string) figures {
 			} `json:"ttft_ms"`
 		}
 	}
-	text := l.Warmpath(t, "bench", "--target", target, "--trace", trace, "--json")
+	text := l.Warmpath(t, append([]string{"bench", "--json"}, flags...)...)
 	if err := json.Unmarshal(text, &report); err != nil || len(report.Runs) != 1 {
 		t.Fatalf("bench: %v in %s", err, text)
 	}

@@ -18,10 +18,12 @@ import (
 
 const (
 	// A prompt is a shared beginning and a part of its own. With the model's tokenizer a token is a byte.
-	documents, documentTokens, ownTokens, outputTokens = 8, 2400, 600, 16
+	documents, documentTokens, ownTokens, outputTokens = 4, 400, 100, 4
 	// requestsPerSecond keeps the engines half busy on two cores that have nothing else to do.
-	requestsPerSecond, seconds = 2, 36
+	requestsPerSecond, seconds = 1, 16
 	count                      = requestsPerSecond * seconds
+	// concurrency is of the tool that knows no rates.
+	concurrency = 2
 )
 
 // tool is a load tool and a workload that it generates.
@@ -30,15 +32,17 @@ type tool struct {
 	pypi lab.Package
 	// run sends requests to an OpenAI-style URL and returns what the tool says of them.
 	run func(t *testing.T, programs, url string) figures
+	// bench are flags with which bench sends as the tool does.
+	bench []string
 }
 
 var aiperf = lab.Package{Name: "aiperf", Release: "0.13.0"}
 
 var tools = []tool{
-	{"aiperf, prefix pool", aiperf, aiperfPool},
-	{"aiperf, Mooncake trace", aiperf, aiperfTrace},
-	{"inference-perf, shared_prefix", lab.Package{Name: "inference-perf", Release: "0.7.0", Python: "3.12"}, inferencePerf},
-	{"genai-bench, prefix", lab.Package{Name: "genai-bench", Release: "0.0.5"}, genaiBench},
+	{"aiperf, prefix pool", aiperf, aiperfPool, nil},
+	{"aiperf, Mooncake trace", aiperf, aiperfTrace, nil},
+	{"inference-perf, shared_prefix", lab.Package{Name: "inference-perf", Release: "0.7.0", Python: "3.12"}, inferencePerf, nil},
+	{"genai-bench, prefix", lab.Package{Name: "genai-bench", Release: "0.0.5"}, genaiBench, []string{"--concurrency", fmt.Sprint(concurrency)}},
 }
 
 func aiperfPool(t *testing.T, programs, url string) figures {
@@ -130,10 +134,9 @@ func inferencePerf(t *testing.T, programs, url string) figures {
 // genaiBench knows one shared beginning, and only a closed loop.
 func genaiBench(t *testing.T, programs, url string) figures {
 	folder := t.TempDir()
-	run(t, folder, filepath.Join(programs, "genai-bench"), "benchmark", "--task", "text-to-text",
-		"--api-backend", "vllm", "--api-base", url, "--api-key", "none", "--api-model-name", lab.ModelName, "--model", lab.ModelName, "--model-tokenizer", tokenizer(t),
+	run(t, folder, filepath.Join(programs, "genai-bench"), "benchmark", "--api-backend", "vllm", "--task", "text-to-text", "--api-base", url, "--api-key", "none", "--api-model-name", lab.ModelName, "--model", lab.ModelName, "--model-tokenizer", tokenizer(t),
 		"--traffic-scenario", fmt.Sprintf("D(%d,%d)", documentTokens+ownTokens, outputTokens), "--prefix-len", fmt.Sprint(documentTokens),
-		"--num-concurrency", fmt.Sprint(requestsPerSecond), "--max-requests-per-run", fmt.Sprint(count), "--max-time-per-run", "5",
+		"--num-concurrency", fmt.Sprint(concurrency), "--max-requests-per-run", fmt.Sprint(count), "--max-time-per-run", "5",
 		"--experiment-base-dir", folder, "--experiment-folder-name", "run", "--log-dir", folder)
 	var report struct {
 		Metrics struct {
@@ -168,7 +171,7 @@ func run(t *testing.T, folder, program string, arguments ...string) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), program, arguments...)
 	command.Dir = folder
-	command.Env = append(os.Environ(), "HF_HUB_OFFLINE=1", "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1")
+	command.Env = append(os.Environ(), "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1")
 	log := lab.LogFile(t, filepath.Base(program))
 	command.Stdout, command.Stderr = log, log
 	if err := command.Run(); err != nil {
