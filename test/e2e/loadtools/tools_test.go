@@ -4,6 +4,7 @@ package loadtools
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -18,9 +19,9 @@ import (
 
 const (
 	// A prompt is a shared beginning and a part of its own. With the model's tokenizer a token is a byte.
-	documents, documentTokens, ownTokens, outputTokens = 4, 400, 100, 4
+	documents, documentTokens, ownTokens, outputTokens = 8, 2400, 600, 16
 	// requestsPerSecond keeps the engines half busy on two cores that have nothing else to do.
-	requestsPerSecond, seconds = 1, 16
+	requestsPerSecond, seconds = 2, 36
 	count                      = requestsPerSecond * seconds
 	// concurrency is of the tool that knows no rates.
 	concurrency = 2
@@ -53,7 +54,7 @@ func aiperfPool(t *testing.T, programs, url string) figures {
 
 // aiperfTrace plays conversations that grow by a block a turn, in the format of Mooncake's traces.
 func aiperfTrace(t *testing.T, programs, url string) figures {
-	const block, turns = 512, 9
+	const block, turns = 512, count / documents
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
 	file, err := os.Create(path)
 	if err != nil {
@@ -77,8 +78,9 @@ func aiperfTrace(t *testing.T, programs, url string) figures {
 func runAIPerf(t *testing.T, programs, url string, workload ...string) figures {
 	t.Helper()
 	folder := t.TempDir()
-	run(t, folder, filepath.Join(programs, "aiperf"), append([]string{"profile",
-		"--model", lab.ModelName, "--url", url, "--endpoint-type", "chat", "--streaming", "--tokenizer", tokenizer(t),
+	name, home := hubTokenizer(t)
+	run(t, folder, []string{"HF_HOME=" + home, "HF_HUB_OFFLINE=1"}, filepath.Join(programs, "aiperf"), append([]string{"profile",
+		"--model", lab.ModelName, "--url", url, "--endpoint-type", "chat", "--streaming", "--tokenizer", name,
 		"--use-server-token-count", "--extra-inputs", `{"temperature":0,"ignore_eos":true}`, "--random-seed", "1",
 		"--artifact-dir", folder, "--ui", "none", "--no-gpu-telemetry", "--no-server-metrics"}, workload...)...)
 	var report struct {
@@ -114,7 +116,7 @@ func inferencePerf(t *testing.T, programs, url string) figures {
 	if err := os.WriteFile(path, configuration, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run(t, folder, filepath.Join(programs, "inference-perf"), "--config_file", path)
+	run(t, folder, nil, filepath.Join(programs, "inference-perf"), "--config_file", path)
 	var report struct {
 		Successes struct {
 			Count   int
@@ -134,7 +136,7 @@ func inferencePerf(t *testing.T, programs, url string) figures {
 // genaiBench knows one shared beginning, and only a closed loop.
 func genaiBench(t *testing.T, programs, url string) figures {
 	folder := t.TempDir()
-	run(t, folder, filepath.Join(programs, "genai-bench"), "benchmark", "--api-backend", "vllm", "--task", "text-to-text", "--api-base", url, "--api-key", "none", "--api-model-name", lab.ModelName, "--model", lab.ModelName, "--model-tokenizer", tokenizer(t),
+	run(t, folder, nil, filepath.Join(programs, "genai-bench"), "benchmark", "--api-backend", "vllm", "--task", "text-to-text", "--api-base", url, "--api-key", "none", "--api-model-name", lab.ModelName, "--model", lab.ModelName, "--model-tokenizer", tokenizer(t),
 		"--traffic-scenario", fmt.Sprintf("D(%d,%d)", documentTokens+ownTokens, outputTokens), "--prefix-len", fmt.Sprint(documentTokens),
 		"--num-concurrency", fmt.Sprint(concurrency), "--max-requests-per-run", fmt.Sprint(count), "--max-time-per-run", "5",
 		"--experiment-base-dir", folder, "--experiment-folder-name", "run", "--log-dir", folder)
@@ -156,7 +158,7 @@ func genaiBench(t *testing.T, programs, url string) figures {
 	return figures{requests: m.Completed + m.Failed, failed: m.Failed, ttft: 1000 * m.Stats.TTFT.P50, cached: math.NaN()}
 }
 
-// tokenizer is a folder with the model's tokenizer: no tool is to look for it elsewhere.
+// tokenizer is a folder with one for the model: no tool is to look for it elsewhere.
 func tokenizer(t *testing.T) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
@@ -166,12 +168,26 @@ func tokenizer(t *testing.T) (folder string) {
 	return folder
 }
 
+// hubTokenizer is the same as if it had been downloaded: aiperf refuses folders where it works offline, and reads traces offline always.
+func hubTokenizer(t *testing.T) (name, home string) {
+	t.Helper()
+	const revision = "0000000000000000000000000000000000000000"
+	home = t.TempDir()
+	model := filepath.Join(home, "hub", "models--local--tiny")
+	snapshot, refs := filepath.Join(model, "snapshots", revision), filepath.Join(model, "refs")
+	if err := errors.Join(os.MkdirAll(snapshot, 0o755), os.MkdirAll(refs, 0o755), tinymodel.WriteTokenizer(snapshot),
+		os.WriteFile(filepath.Join(refs, "main"), []byte(revision), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	return "local/tiny", home
+}
+
 // run runs a tool to its end, which must be a good one.
-func run(t *testing.T, folder, program string, arguments ...string) {
+func run(t *testing.T, folder string, environment []string, program string, arguments ...string) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), program, arguments...)
 	command.Dir = folder
-	command.Env = append(os.Environ(), "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1")
+	command.Env = append(append(os.Environ(), "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1"), environment...)
 	log := lab.LogFile(t, filepath.Base(program))
 	command.Stdout, command.Stderr = log, log
 	if err := command.Run(); err != nil {
