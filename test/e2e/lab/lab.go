@@ -99,6 +99,13 @@ func (l Lab) startEngine(t *testing.T, port, context int) (url string, stop func
 // cleanly, when the returned function is called; it is killed if it still runs when the test ends.
 func (l Lab) StartWarmpath(t *testing.T, configuration, admin string) (stop func()) {
 	t.Helper()
+	stop, _ = l.StartLoggedWarmpath(t, configuration, admin)
+	return stop
+}
+
+// StartLoggedWarmpath is StartWarmpath, and names the file with what Warmpath says.
+func (l Lab) StartLoggedWarmpath(t *testing.T, configuration, admin string) (stop func(), said string) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "warmpath.yaml")
 	if err := os.WriteFile(path, []byte(configuration), 0o600); err != nil {
 		t.Fatalf("configuration: %v", err)
@@ -116,7 +123,7 @@ func (l Lab) StartWarmpath(t *testing.T, configuration, admin string) (stop func
 		if err := end(warmpath); err != nil {
 			t.Errorf("warmpath: after SIGTERM: %v, want a clean exit", err)
 		}
-	}
+	}, log.Name()
 }
 
 // Warmpath runs a command of the program under test to its end, which must be a good one, and returns its standard output.

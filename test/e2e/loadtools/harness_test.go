@@ -3,6 +3,7 @@ package loadtools
 import (
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -52,5 +53,22 @@ func TestRecorderWritesDownWhatItPassesOn(t *testing.T) {
 	}
 	if strings.Join(passed, "\n") != strings.Join(bodies, "\n") || sent != len(bodies) {
 		t.Errorf("%d sent, target got %q, want %q", sent, passed, bodies)
+	}
+}
+
+func TestLoggedTTFT(t *testing.T) {
+	line := func(ms string) string {
+		return "level=INFO msg=request first_byte_ms=1 first_token_ms=" + ms + " model_ms=2\n"
+	}
+	for log, want := range map[string]float64{
+		line("30.5") + "level=INFO msg=serving\n" + line("10") + line("20"): 20,
+		line("10") + line("20"): 15,
+	} {
+		if got := loggedTTFT([]byte(log)); got != want {
+			t.Errorf("%q: got %v, want %v", log, got, want)
+		}
+	}
+	if got := loggedTTFT([]byte("level=INFO msg=serving\n")); !math.IsNaN(got) {
+		t.Errorf("nothing logged: got %v, want NaN", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"os"
 	"strings"
 	"testing"
 
@@ -17,7 +18,7 @@ const (
 	replicas = 4
 	// contextTokens has room for the longest prompt.
 	contextTokens = 8192
-	// tolerance is how far figures of one thing may be apart, as a share of bench's.
+	// tolerance is how far two figures of one thing may be apart, as a share of the second.
 	tolerance = 0.10
 )
 
@@ -51,22 +52,28 @@ func TestLoadTools(t *testing.T) {
 	t.Logf("%d llama.cpp servers behind KV_AWARE, %d slots and %d MiB of cache each\n%s", replicas, lab.Slots, lab.CacheMiB, table(all))
 }
 
-// measure has a player measure a new Warmpath in front of new engines, and adds what the engines have counted.
+// measure has a player measure a new Warmpath in front of new engines, and adds what these say themselves.
 func measure(t *testing.T, l lab.Lab, play func(target string) figures) figures {
 	t.Helper()
 	engines, stopEngines := l.StartEngines(t, replicas, contextTokens)
 	defer stopEngines()
 	data, admin := lab.Reserve(t), lab.Reserve(t)
-	defer l.StartWarmpath(t, fmt.Sprintf(`data: {listen: '%s', drain: {delay: 0s, limit: 10s}}
+	stop, said := l.StartLoggedWarmpath(t, fmt.Sprintf(`data: {listen: '%s', drain: {delay: 0s, limit: 10s}}
 admin: {listen: '%s'}
 pools:
   engines: {engine: llamacpp, static: [%s]}
 endpoints:
   chat: {models: [%s], variants: [{pool: engines, routing: {strategy: KV_AWARE}}]}
-`, data, admin, strings.Join(engines, ", "), lab.ModelName), admin)()
+`, data, admin, strings.Join(engines, ", "), lab.ModelName), admin)
 	f := play("http://" + data)
 	cached := lab.Sum(t, engines, "llamacpp:prompt_tokens_cached_total")
 	f.engines = cached / (cached + lab.Sum(t, engines, "llamacpp:prompt_tokens_total"))
+	stop()
+	log, err := os.ReadFile(said)
+	if err != nil {
+		t.Fatalf("warmpath: log: %v", err)
+	}
+	f.warmpath = loggedTTFT(log)
 	return f
 }
 
@@ -92,24 +99,27 @@ func bench(t *testing.T, l lab.Lab, flags ...string) figures {
 	return figures{requests: r.Requests, failed: r.Failed + r.Refused, cached: r.HitRate, ttft: r.TTFT.P50}
 }
 
-// compare holds a tool's figures against bench's and the engines'.
+// compare holds a player's figures against those of Warmpath and the engines in the same run, and a tool's against bench's.
 func compare(t *testing.T, theirs, ours figures) {
 	t.Helper()
 	for _, f := range []figures{theirs, ours} {
 		if f.failed > 0 {
 			t.Errorf("%s: %d failed requests, want 0", f.run, f.failed)
 		}
-		if !math.IsNaN(f.cached) && apart(f.cached, f.engines) > 0.01 {
+		if !math.IsNaN(f.cached) && apart(f.cached, f.engines, 0.01) {
 			t.Errorf("%s: %.1f %% cached, where the engines have counted %.1f %%", f.run, 100*f.cached, 100*f.engines)
 		}
+		if apart(f.ttft, f.warmpath, tolerance) {
+			t.Errorf("%s: TTFT P50 %.1f ms, where Warmpath has logged %.1f ms", f.run, f.ttft, f.warmpath)
+		}
 	}
-	if apart(theirs.engines, ours.engines) > tolerance {
+	if apart(theirs.engines, ours.engines, tolerance) {
 		t.Errorf("%.1f %% cached under %s, %.1f %% under bench", 100*theirs.engines, theirs.run, 100*ours.engines)
 	}
-	if apart(theirs.ttft, ours.ttft) > tolerance {
+	if apart(theirs.ttft, ours.ttft, tolerance) {
 		t.Errorf("TTFT P50 %.1f ms by %s, %.1f ms by bench", theirs.ttft, theirs.run, ours.ttft)
 	}
 }
 
-// apart is how far x is from y, as a share of y.
-func apart(x, y float64) float64 { return math.Abs(x-y) / y }
+// apart says that x is further from y than a share of y, or that either is not a number.
+func apart(x, y, share float64) bool { return !(math.Abs(x-y) <= share*y) }
