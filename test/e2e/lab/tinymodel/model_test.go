@@ -3,8 +3,12 @@ package tinymodel
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"math"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -104,5 +108,47 @@ func TestQuantizeKeepsWeightsWithinHalfAStep(t *testing.T) {
 	}
 	if scale, _ := quantize([blockWeights]float32{}); scale != 0 {
 		t.Errorf("scale of zeros: got %g, want 0", scale)
+	}
+}
+
+func TestTokenizer(t *testing.T) {
+	folder := t.TempDir()
+	if err := WriteTokenizer(folder); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "tokenizer.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tokenizer struct {
+		Model struct{ Vocab map[string]int }
+		Added []struct{ ID int } `json:"added_tokens"`
+	}
+	if err := json.Unmarshal(text, &tokenizer); err != nil {
+		t.Fatal(err)
+	}
+	var ids []int
+	for _, id := range tokenizer.Model.Vocab {
+		ids = append(ids, id)
+	}
+	for _, control := range tokenizer.Added {
+		ids = append(ids, control.ID)
+	}
+	slices.Sort(ids)
+	for i, id := range ids {
+		if id != i {
+			t.Fatalf("ids %v, want each from 0 on once", ids)
+		}
+	}
+	if got, want := len(tokenizer.Model.Vocab), len("\n")+'~'-' '+1; got != want {
+		t.Errorf("%d characters, want %d", got, want)
+	}
+	for _, word := range []string{"a", "~", "Ġ", "Ċ"} { // a space and a line's end, as byte-level tokenizers write them
+		if _, ok := tokenizer.Model.Vocab[word]; !ok {
+			t.Errorf("no token for %s", word)
+		}
+	}
+	if err := WriteTokenizer(filepath.Join(folder, "missing")); err == nil {
+		t.Error("folder that does not exist: no error")
 	}
 }
