@@ -1,74 +1,34 @@
-package main
+package turns
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"time"
 )
 
-// start runs this program in another role and reads its URL from its first line.
-func (p *processes) start(self string, args ...string) (contender, error) {
-	c := exec.Command(self, args...)
-	c.Stderr = os.Stderr
-	out, err := c.StdoutPipe()
-	if err != nil {
-		return contender{}, err
-	}
-	if err := c.Start(); err != nil {
-		return contender{}, err
-	}
-	*p = append(*p, c)
-	line, err := bufio.NewReader(out).ReadString('\n')
-	return contender{url: strings.TrimSpace(line), pid: c.Process.Pid}, err
-}
+// The roles of a process that a driver starts: see [Serve].
+const (
+	RoleEngine = "engine"
+	RoleFloor  = "floor"
+)
 
-// startWarmpath runs the router as its users do: the default strategy, probes, metrics and access log on.
-func (p *processes) startWarmpath(binary, engine string) (contender, error) {
-	address, admin, err := freeAddresses()
-	if err != nil {
-		return contender{}, err
+// Serve plays a role until the process is killed, and prints its URL first: an engine that answers at once, or the floor, the least
+// that a Go proxy can do, in front of the target.
+func Serve(role, target string) error {
+	switch role {
+	case RoleEngine:
+		return serveEngine()
+	case RoleFloor:
+		return serveFloor(target)
 	}
-	c := exec.Command(binary, "serve", "--replica", engine, "--listen", address, "--admin-listen", admin,
-		"--log-format", "json")
-	if err := c.Start(); err != nil {
-		return contender{}, fmt.Errorf("%w; build it first with `make build`", err)
-	}
-	*p = append(*p, c)
-	up := contender{url: "http://" + address, pid: c.Process.Pid}
-	for range 100 {
-		if resp, err := http.Get("http://" + admin + "/readyz"); err == nil {
-			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return up, nil
-			}
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	return up, fmt.Errorf("%s did not become ready", binary)
-}
-
-func freeAddresses() (a, b string, err error) {
-	first, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", "", err
-	}
-	second, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", "", err
-	}
-	a, b = first.Addr().String(), second.Addr().String()
-	return a, b, errors.Join(first.Close(), second.Close())
+	return fmt.Errorf("role: %q is none; use %s or %s", role, RoleEngine, RoleFloor)
 }
 
 const streamEvents = 32

@@ -1,4 +1,4 @@
-package main
+package turns
 
 import (
 	"bytes"
@@ -6,35 +6,24 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 )
 
-// result is what one contender needed, over one round or as medians of several.
-type result struct {
-	cpu time.Duration // of the proxy's process, per request
-	p50 time.Duration // from the intended start to the end of the answer
-	// broken counts answers that did not come whole. The bare proxy breaks some streams: Go's server closes a request body that
-	// has not been read to its end when the answer begins.
-	broken int
-}
-
-var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1 << 10, DisableCompression: true}}
+var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1 << 10, DisableCompression: true, IdleConnTimeout: 4 * time.Second}}
 
 // measure sends requests at a fixed rate, whether or not the earlier ones have been answered.
-func measure(c contender, s shape, rate float64, length time.Duration) result {
-	n := int(rate * length.Seconds())
-	body := chat(s.body)
-	target := c.url + "/v1/chat/completions"
-	if s.stream {
+func measure(c Contender, s Shape, rate float64, length time.Duration) Result {
+	n := max(1, int(rate*length.Seconds()))
+	body := chat(s.Body)
+	target := c.URL + "/v1/chat/completions"
+	if s.Stream {
 		target += "?stream=1"
 	}
 	took, failed := make([]time.Duration, n), make([]error, n)
-	before := cpuOf(c.pid)
+	before := cpuOf(c.PID)
 	began := time.Now()
 	var open sync.WaitGroup
 	for i := range n {
@@ -53,7 +42,7 @@ func measure(c contender, s shape, rate float64, length time.Duration) result {
 		}
 	}
 	slices.Sort(took)
-	return result{cpu: (cpuOf(c.pid) - before) / time.Duration(n), p50: took[n/2], broken: broken}
+	return Result{CPU: (cpuOf(c.PID) - before) / time.Duration(n), P50: took[n/2], Broken: broken}
 }
 
 func post(target string, body []byte) error {
@@ -85,23 +74,4 @@ func chat(size int) []byte {
 		panic(err) // strings always encode
 	}
 	return body
-}
-
-// clockTick is the unit of /proc/PID/stat, 1/100 s on every Linux that Go runs on.
-const clockTick = 10 * time.Millisecond
-
-// cpuOf is the CPU time that a process has used, 0 if it cannot be told.
-func cpuOf(pid int) time.Duration {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0
-	}
-	_, fields, ok := strings.Cut(string(stat), ") ") // the name before it may hold spaces
-	if !ok {
-		return 0
-	}
-	f := strings.Fields(fields)
-	user, _ := strconv.Atoi(f[11])
-	system, _ := strconv.Atoi(f[12])
-	return time.Duration(user+system) * clockTick
 }
