@@ -39,6 +39,10 @@ e2e: ## Run the real binary against emulated engines
 e2e-real: ## Run the real binary against llama.cpp servers (needs python3 with pip; about 5 minutes)
 	$(GO) test -count=1 -timeout 20m -tags e2ereal -v -run '^TestRealEngines$$' ./test/e2e/realengine
 
+.PHONY: compare
+compare: build ## Measure Warmpath beside other routers and write docs/comparison.md (needs python3 with pip, and root on Debian; about 40 minutes)
+	$(GO) run ./test/compare -warmpath bin/warmpath -page docs/comparison.md
+
 .PHONY: lint
 lint: ## Check style and correctness with golangci-lint
 	$(TOOL) golangci-lint run ./...

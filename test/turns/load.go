@@ -68,7 +68,7 @@ func chat(size int) []byte {
 		return map[string]string{"role": role, "content": content}
 	}
 	body, err := json.Marshal(map[string]any{
-		"model": "m", "max_tokens": 160, "messages": []any{message("system", text[:max(size-320, 64)]), message("user", text[:100])},
+		"model": Model, "max_tokens": 160, "messages": []any{message("system", text[:max(size-320, 64)]), message("user", text[:100])},
 	})
 	if err != nil {
 		panic(err) // strings always encode

@@ -19,6 +19,9 @@ const (
 	RoleFloor  = "floor"
 )
 
+// Model is what the engine serves: some routers ask.
+const Model = "emulated"
+
 // Serve plays a role until the process is killed, and prints its URL first: an engine that answers at once, or the floor, the least
 // that a Go proxy can do, in front of the target.
 func Serve(role, target string) error {
@@ -37,7 +40,7 @@ const streamEvents = 32
 // are flushed one by one.
 func serveEngine() error {
 	answer, err := json.Marshal(map[string]any{
-		"id": "chatcmpl-1", "object": "chat.completion", "model": "m",
+		"id": "chatcmpl-1", "object": "chat.completion", "model": Model,
 		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": strings.Repeat("word ", 160)}}},
 		"usage":   map[string]any{"prompt_tokens": 500, "completion_tokens": 160, "total_tokens": 660},
 	})
@@ -45,7 +48,13 @@ func serveEngine() error {
 		return err
 	}
 	event := []byte(`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"word "},"logprobs":null,"finish_reason":null}]}` + "\n\n")
-	return listenAndServe(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	answers := http.NewServeMux()
+	answers.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
+	answers.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"`+Model+`","object":"model","created":1,"owned_by":"warmpath"}]}`)
+	})
+	answers.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			return
 		}
@@ -61,7 +70,8 @@ func serveEngine() error {
 			_ = flush.Flush()
 		}
 		_, _ = io.WriteString(w, "data: [DONE]\n\n")
-	}))
+	})
+	return listenAndServe(answers)
 }
 
 // buffers is the pool of a ReverseProxy.

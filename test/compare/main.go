@@ -1,0 +1,149 @@
+// Command compare measures Warmpath beside other routers: over the same emulated engines, with the same requests, in one run.
+package main
+
+// Routers take turns, so that a machine whose speed drifts slows all alike, and every run has new engines and a new router.
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/warmpath/warmpath/test/turns"
+)
+
+type flags struct {
+	role, target string
+	warmpath     string
+	only         string
+	parts        string
+	page         string
+	seeds        int
+	requests     int
+	firstPort    int
+	pace         turns.Pace
+}
+
+func main() {
+	var f flags
+	flag.StringVar(&f.role, "role", "driver", "driver, or engine or floor for the processes that the driver starts")
+	flag.StringVar(&f.target, "target", "", "engine URL, for -role floor")
+	flag.StringVar(&f.warmpath, "warmpath", "bin/warmpath", "the binary to measure, which also is the engines")
+	flag.StringVar(&f.only, "only", "", "measure only routers whose name and setting match this regular expression")
+	flag.StringVar(&f.parts, "parts", "quality,cost,loss", "what to measure")
+	flag.StringVar(&f.page, "page", "", "write the page to this file too")
+	flag.IntVar(&f.seeds, "seeds", 3, "draws of each workload; figures are medians, losses are added up")
+	flag.IntVar(&f.requests, "requests", 400, "requests of a run that count")
+	flag.IntVar(&f.firstPort, "port", 21741, "port of the first engine; the same in each run, since some routers hash it")
+	flag.Float64Var(&f.pace.Rate, "rate", 100, "requests per second while cost is measured")
+	flag.DurationVar(&f.pace.Round, "round", 4*time.Second, "length of one router's turn while cost is measured")
+	flag.IntVar(&f.pace.Rounds, "rounds", 3, "turns of each router and size while cost is measured")
+	flag.Parse()
+	if err := run(f); err != nil {
+		fmt.Fprintln(os.Stderr, "compare:", err)
+		os.Exit(1)
+	}
+}
+
+func run(f flags) error {
+	if f.role != "driver" {
+		return turns.Serve(f.role, f.target)
+	}
+	wanted, err := regexp.Compile(f.only)
+	if err != nil {
+		return fmt.Errorf("only: %w", err)
+	}
+	c := &comparison{flags: f}
+	if c.entries, err = enter(wanted, f.warmpath); err != nil {
+		return err
+	}
+	if c.folder, err = os.MkdirTemp("", "warmpath-compare-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(c.folder)
+	return c.run()
+}
+
+// comparison is one run.
+type comparison struct {
+	flags
+	folder  string
+	entries []*entry
+	floor   []turns.Result // what the bare proxy costs, by size
+}
+
+// run does the parts one after the other, prints what they came to, and writes the page.
+func (c *comparison) run() error {
+	parts := map[string]func() error{"quality": c.measureQuality, "cost": c.measureCost, "loss": c.measureLoss}
+	for part := range strings.SplitSeq(c.parts, ",") {
+		measure := parts[part]
+		if measure == nil {
+			return fmt.Errorf("parts: %q is none; use quality, cost or loss", part)
+		}
+		if err := measure(); err != nil {
+			return fmt.Errorf("%s: %w", part, err)
+		}
+	}
+	page, err := c.write()
+	if err != nil {
+		return err
+	}
+	if c.page != "" {
+		if err := os.WriteFile(c.page, page, 0o644); err != nil {
+			return err
+		}
+	}
+	_, err = os.Stdout.Write(page)
+	return err
+}
+
+// entry is a router with its setting and what it came to.
+type entry struct {
+	router
+	software
+
+	quality [][]figures // of each workload, a seed each
+	cost    []turns.Result
+	losses  []loss // a seed each
+}
+
+// enter installs what is wanted.
+func enter(wanted *regexp.Regexp, warmpath string) ([]*entry, error) {
+	var entries []*entry
+	installed := map[string]software{}
+	for _, r := range routers {
+		if !wanted.MatchString(r.label()) {
+			continue
+		}
+		s, known := installed[r.product]
+		if !known {
+			var err error
+			if s, err = install(r.product, warmpath); err != nil {
+				return nil, fmt.Errorf("%s: %w", r.product, err)
+			}
+			installed[r.product] = s
+		}
+		entries = append(entries, &entry{router: r, software: s, quality: make([][]figures, len(workloads))})
+	}
+	if len(entries) == 0 {
+		return nil, fmt.Errorf("only: %q matches no router", wanted)
+	}
+	return entries, nil
+}
+
+// say reports progress to a person.
+func say(format string, a ...any) {
+	fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05")+" "+format+"\n", a...)
+}
+
+// middle is the median, the upper one of an even number.
+func middle(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
+}
