@@ -63,7 +63,7 @@ func run(f flags) error {
 	if c.folder, err = os.MkdirTemp("", "warmpath-compare-"); err != nil {
 		return err
 	}
-	defer os.RemoveAll(c.folder)
+	defer func() { _ = os.RemoveAll(c.folder) }() // it holds configurations and logs
 	return c.run()
 }
 

@@ -50,7 +50,7 @@ func (l launch) Address() string { return l.Host + ":" + l.Port }
 //go:embed haproxy.cfg nginx.conf envoy.yaml
 var configs embed.FS
 
-// routers are in order of the table. Those that find a lost replica by probes alone probe each second, as Warmpath may.
+// routers are in order of the table. All that can probe engines do so each second.
 var routers = []router{
 	{product: productWarmpath, setting: "KV_AWARE", args: warmpath("--strategy", "KV_AWARE")},
 	{
