@@ -4,6 +4,7 @@ package main
 // Routers take turns, so that a machine whose speed drifts slows all alike, and every run has new engines and a new router.
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -75,29 +76,37 @@ type comparison struct {
 	floor   []turns.Result // what the bare proxy costs, by size
 }
 
-// run does the parts one after the other, prints what they came to, and writes the page.
+// run measures, prints what it came to, also if a part failed, and writes the page if none did.
 func (c *comparison) run() error {
-	parts := map[string]func() error{"quality": c.measureQuality, "cost": c.measureCost, "loss": c.measureLoss}
-	for part := range strings.SplitSeq(c.parts, ",") {
-		measure := parts[part]
-		if measure == nil {
+	failed := c.measure()
+	page, err := c.write()
+	if err != nil {
+		return errors.Join(failed, err)
+	}
+	if _, err := os.Stdout.Write(page); failed != nil || err != nil {
+		return errors.Join(failed, err)
+	}
+	if c.page == "" {
+		return nil
+	}
+	return os.WriteFile(c.page, page, 0o644)
+}
+
+// measure does the parts one after the other.
+func (c *comparison) measure() error {
+	known := map[string]func() error{"quality": c.measureQuality, "cost": c.measureCost, "loss": c.measureLoss}
+	parts := strings.Split(c.parts, ",")
+	for _, part := range parts {
+		if known[part] == nil {
 			return fmt.Errorf("parts: %q is none; use quality, cost or loss", part)
 		}
-		if err := measure(); err != nil {
+	}
+	for _, part := range parts {
+		if err := known[part](); err != nil {
 			return fmt.Errorf("%s: %w", part, err)
 		}
 	}
-	page, err := c.write()
-	if err != nil {
-		return err
-	}
-	if c.page != "" {
-		if err := os.WriteFile(c.page, page, 0o644); err != nil {
-			return err
-		}
-	}
-	_, err = os.Stdout.Write(page)
-	return err
+	return nil
 }
 
 // entry is a router with its setting and what it came to.
