@@ -212,6 +212,20 @@ func TestDeletedConfigStaysInService(t *testing.T) {
 	}
 }
 
+func TestDeletedEndpointIsShownUntilItIsGone(t *testing.T) {
+	p := newPlane(t)
+	p.config(t, "c", okVariant)
+	p.endpoint(t, "e", "c")
+	p.must(t, "DeleteEndpoint", `{"EndpointName":"e"}`)
+	if got := p.status(t, "e"); got != "Deleting" {
+		t.Errorf("got %s, want Deleting", got)
+	}
+	p.advance()
+	if got := p.call(t, "DescribeEndpoint", `{"EndpointName":"e"}`); got.body["__type"] != "ValidationException" {
+		t.Errorf("got %v, want none", got.body)
+	}
+}
+
 func TestDeploymentConfigIsRemembered(t *testing.T) {
 	p := newPlane(t)
 	p.config(t, "c", okVariant)
@@ -255,9 +269,6 @@ func TestWaiters(t *testing.T) {
 			t.Errorf("in service after %d polls, want 4", n)
 		}
 		p.must(t, "DeleteEndpoint", `{"EndpointName":"e"}`)
-		if a := p.call(t, "DescribeEndpoint", `{"EndpointName":"e"}`); a.body["EndpointStatus"] != "Deleting" {
-			t.Errorf("got %v, want Deleting", a.body)
-		}
 		synctest.Wait()
 		if n := wait(func(a answer) bool { return a.body["__type"] == "ValidationException" }); n != 0 {
 			t.Errorf("gone after %d polls, want at once", n)
