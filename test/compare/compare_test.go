@@ -63,7 +63,7 @@ func TestPage(t *testing.T) {
 		cost:   []turns.Result{{CPU: 400 * time.Microsecond, P50: 250 * time.Microsecond}, {CPU: time.Millisecond, P50: 2 * time.Millisecond, Broken: 3}},
 		losses: []loss{{requests: 600, failed: 3, kinds: map[string]int{"broken": 2, "http_502": 1}, p99: 300}, {requests: 600, failed: 1, kinds: map[string]int{"broken": 1}, p99: 500}},
 	}
-	bare := &entry{router: routers[6], software: software{version: "2.6", binary: "/usr/sbin/haproxy"}, quality: make([][]figures, 3)}
+	bare := &entry{router: router{product: productHAProxy, setting: "leastconn", config: "haproxy.cfg", args: haproxy}, software: software{version: "2.6", binary: "/usr/sbin/haproxy"}, quality: make([][]figures, 3)}
 	c := comparison{flags: flags{seeds: 1, requests: 600}, entries: []*entry{measured, bare}, floor: measured.cost[:1]}
 	text, err := c.write()
 	if err != nil {

@@ -57,29 +57,30 @@ var routers = []router{
 		product: productWarmpath, setting: "PREFIX_AWARE",
 		args: warmpath("--strategy", "PREFIX_AWARE", "--prefix-length", strconv.Itoa(window), "--concurrency-threshold", strconv.Itoa(mostOpen)),
 	},
+	{product: "sglang-router", setting: "cache_aware", args: launched("cache_aware", thresholds("8")...)},
+	{product: "sglang-router", setting: "cache_aware, its own thresholds", args: launched("cache_aware")},
 	{
-		product: "sglang-router", setting: "cache_aware",
-		args: launched("warn", "cache_aware", "--cache-threshold", "0.5", "--balance-abs-threshold", "4", "--balance-rel-threshold", "1.1"),
-	},
-	{
-		product: "smg", setting: "cache_aware",
-		args: launched("warn", "cache_aware", "--cache-threshold", "0.5", "--balance-abs-threshold", "4", "--balance-rel-threshold", "1.1"),
+		product: "smg", setting: "cache_aware", // without what sends requests away from a warm replica for other reasons
+		args: launched("cache_aware", append(thresholds("8"), "--disable-worker-overload-protection", "--worker-warmup-secs", "0",
+			"--worker-warmup-divert-every", "0")...),
 	},
 	{
 		product: "smg", setting: "prefix_hash",
-		args: launched("warn", "prefix_hash", "--prefix-token-count", strconv.Itoa(window/4), "--prefix-hash-load-factor", "1.5",
+		args: launched("prefix_hash", "--prefix-token-count", strconv.Itoa(window/4), "--prefix-hash-load-factor", "1.5",
 			"--prefix-hash-balance-abs-threshold", "1"),
 	},
-	{
-		product: "vllm-router", setting: "cache_aware",
-		args: routerFlags("warning", "cache_aware", "--cache-threshold", "0.5", "--balance-abs-threshold", "4", "--balance-rel-threshold", "1.1"),
-	},
+	{product: "vllm-router", setting: "cache_aware", args: routerFlags("warning", "cache_aware", thresholds("8")...)},
 	{product: productHAProxy, setting: "leastconn", config: "haproxy.cfg", args: haproxy},
 	{product: productHAProxy, setting: "hash of the body's beginning", config: "haproxy.cfg", hash: true, args: haproxy},
 	{product: productNginx, setting: "least_conn", config: "nginx.conf", args: nginx},
 	{product: productNginx, setting: "hash of the body's beginning", config: "nginx.conf", hash: true, args: nginx},
 	{product: productEnvoy, setting: "LEAST_REQUEST", config: "envoy.yaml", args: envoy},
 	{product: productEnvoy, setting: "hash of the body's beginning", config: "envoy.yaml", hash: true, args: envoy},
+}
+
+// thresholds of cache_aware: the difference of open requests above which load decides, once it is a tenth of the lesser.
+func thresholds(difference string) []string {
+	return []string{"--cache-threshold", "0.5", "--balance-abs-threshold", difference, "--balance-rel-threshold", "1.1"}
 }
 
 func warmpath(policy ...string) func(launch) []string {
@@ -93,8 +94,8 @@ func warmpath(policy ...string) func(launch) []string {
 }
 
 // launched is for the two whose flags follow a command.
-func launched(logLevel, policy string, more ...string) func(launch) []string {
-	flags := routerFlags(logLevel, policy, more...)
+func launched(policy string, more ...string) func(launch) []string {
+	flags := routerFlags("warn", policy, more...)
 	return func(l launch) []string { return append([]string{"launch"}, flags(l)...) }
 }
 
