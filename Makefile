@@ -27,8 +27,8 @@ fuzz: ## Run each fuzz target for FUZZTIME (10s)
 	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' tools/fuzz.sh
 
 .PHONY: bench
-bench: build ## Measure prefix extraction, hashing, ranking, a whole request, and the overhead beside a bare reverse proxy (about 6 minutes)
-	$(GO) test -run '^$$' -bench 'Scan|TextKey|BytesKey|Rank|Request' -benchtime 200ms -benchmem ./internal/prompt ./internal/routing ./internal/proxy
+bench: build ## Measure prefix extraction, hashing, ranking, a whole request, a part of a stream, and the overhead beside a bare reverse proxy (about 6 minutes)
+	$(GO) test -run '^$$' -bench 'Scan|TextKey|BytesKey|Rank|Request|Part' -benchtime 200ms -benchmem ./internal/prompt ./internal/routing ./internal/proxy
 	$(GO) run ./test/overhead -warmpath bin/warmpath
 
 .PHONY: e2e
@@ -43,9 +43,14 @@ e2e-real: ## Run the real binary against llama.cpp servers (needs python3 with p
 compare: build ## Measure Warmpath beside other routers and write docs/comparison.md (needs python3 with pip, and root on Debian; about 40 minutes)
 	$(GO) run ./test/compare -warmpath bin/warmpath -page docs/comparison.md
 
+.PHONY: e2e-aws
+e2e-aws: ## Run AWS's and OpenAI's SDKs against the real binary (needs python3 with pip; half a minute, the first time about ten)
+	cd test/e2e/aws && $(GO) test -count=1 -timeout 20m -v .
+
 .PHONY: lint
 lint: ## Check style and correctness with golangci-lint
-	$(TOOL) golangci-lint run ./...
+	$(TOOL) golangci-lint run --allow-parallel-runners ./...
+	cd test/e2e/aws && $(GO) tool -modfile=../../../tools/go.mod golangci-lint run --allow-parallel-runners ./...
 
 .PHONY: vulncheck
 vulncheck: ## Look for known vulnerabilities (needs the Go vulnerability database)

@@ -27,7 +27,7 @@ control plane, it also looks for what its state file holds and the file contradi
 			if err != nil {
 				return usageError{err}
 			}
-			if err := checkMade(cfg); err != nil {
+			if _, err := withMade(cfg); err != nil {
 				return usageError{err}
 			}
 			for _, w := range cfg.Warnings {
@@ -41,15 +41,14 @@ control plane, it also looks for what its state file holds and the file contradi
 	return c
 }
 
-// checkMade holds a configuration to what was made by API before.
-func checkMade(cfg *config.Config) error {
+// withMade is a configuration with what was made by API before. It only reads: the state file may be a running router's.
+func withMade(cfg *config.Config) (*config.Config, error) {
 	if cfg.ControlPlane == nil {
-		return nil
+		return cfg, nil
 	}
 	made, err := controlplane.Stored(cfg.ControlPlane.StateFile)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = cfg.With(made)
-	return err
+	return cfg.With(made)
 }

@@ -30,6 +30,7 @@ type emulateFlags struct {
 	slots       int
 	budget      int
 	timeScale   float64
+	sessions    bool
 	faults      []string
 }
 
@@ -63,6 +64,7 @@ Any of them ends by itself with for=DURATION.`,
 	flags.IntVar(&f.slots, "slots", 128, "requests an engine runs at once; the others wait")
 	flags.IntVar(&f.budget, "budget", 4096, "tokens an engine computes in one step")
 	flags.Float64Var(&f.timeScale, "time-scale", 1, "how many times faster than the modelled engine")
+	flags.BoolVar(&f.sessions, "sessions", false, "keep stateful sessions on /invocations, as SageMaker's containers do: 20 minutes each")
 	flags.StringArrayVar(&f.faults, "fault", nil, "`fault` in force from the start; repeat for more")
 	return c
 }
@@ -96,6 +98,9 @@ func emulate(ctx context.Context, stdout io.Writer, f emulateFlags) error {
 // options checks the flags' values.
 func (f emulateFlags) options() (emulator.Options, error) {
 	o := emulator.Options{Models: f.models, TimeScale: f.timeScale}
+	if f.sessions {
+		o.Sessions = emulator.SessionTTL
+	}
 	cost, err := emulator.Preset(f.preset)
 	if err != nil {
 		return o, fmt.Errorf("--preset: %w", err)

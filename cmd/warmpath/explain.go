@@ -25,6 +25,7 @@ import (
 // explainFlags are the flags of `warmpath explain`.
 type explainFlags struct {
 	file, admin, path, hint string
+	headers                 []string
 	json                    bool
 }
 
@@ -37,7 +38,8 @@ func newExplainCommand() *cobra.Command {
 the reason for each. With -c it plans as a router with that configuration and no load would; with --admin it asks a running
 router, which knows its replicas' health and load. Nothing is sent to an engine.`,
 		Example: `  warmpath explain -c warmpath.yaml < body.json
-  warmpath explain --admin http://127.0.0.1:8081 --path /v1/completions < body.json`,
+  warmpath explain --admin http://127.0.0.1:8081 --path /v1/completions < body.json
+  warmpath explain --admin http://127.0.0.1:8081 --path /endpoints/chat/invocations -H X-Amzn-SageMaker-Inference-Component:llama < body.json`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if (f.file == "") == (f.admin == "") {
 				return usageError{errors.New("explain: give either a configuration with -c FILE or a running router with --admin URL")}
@@ -58,32 +60,62 @@ router, which knows its replicas' health and load. Nothing is sent to an engine.
 	flags.StringVar(&f.admin, "admin", "", "admin `URL` of a running router")
 	flags.StringVar(&f.path, "path", "/v1/chat/completions", "`path` that the request would be sent to")
 	flags.StringVar(&f.hint, "prefix-aware-id", "", "routing hint `id` ("+dialect.HeaderPrefixAwareID+")")
+	flags.StringArrayVarP(&f.headers, "header", "H", nil, "`NAME:VALUE` that the request would have, such as "+dialect.HeaderInferenceComponent+":llama; repeat for more")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return c
 }
 
-func (f *explainFlags) explain(ctx context.Context, body []byte) (*proxy.Explanation, error) {
-	header := http.Header{}
+// header is that of the request.
+func (f *explainFlags) header() (http.Header, error) {
+	h := http.Header{}
+	for _, line := range f.headers {
+		name, value, ok := strings.Cut(line, ":")
+		if name = strings.TrimSpace(name); !ok || name == "" {
+			return nil, usageError{fmt.Errorf("explain: --header %q is not NAME:VALUE", line)}
+		}
+		h.Add(name, strings.TrimSpace(value))
+	}
 	if f.hint != "" {
-		header.Set(dialect.HeaderPrefixAwareID, f.hint)
+		h.Set(dialect.HeaderPrefixAwareID, f.hint)
+	}
+	return h, nil
+}
+
+func (f *explainFlags) explain(ctx context.Context, body []byte) (*proxy.Explanation, error) {
+	header, err := f.header()
+	if err != nil {
+		return nil, err
 	}
 	if f.admin != "" {
 		return f.ask(ctx, header, body)
 	}
 	cfg, err := config.Load(f.file, os.LookupEnv)
+	if err == nil {
+		cfg, err = withMade(cfg)
+	}
 	if err != nil {
 		return nil, usageError{err}
 	}
-	for name, p := range cfg.Pools { // nothing is asked of the engines
-		p.Health.Enabled = false
-		cfg.Pools[name] = p
-	}
-	r, err := router.New(cfg, router.Options{Version: buildVersion()})
+	r, err := router.New(inert(cfg), router.Options{Version: buildVersion()})
 	if err != nil {
 		return nil, usageError{err}
 	}
 	defer r.Close()
 	return r.Explain(f.path, header, body)
+}
+
+// inert is a configuration of which a router asks nothing of the engines and writes no file: those are a running router's.
+func inert(cfg *config.Config) *config.Config {
+	cfg.ControlPlane = nil
+	for name, e := range cfg.Endpoints {
+		e.Record = nil
+		cfg.Endpoints[name] = e
+	}
+	for name, p := range cfg.Pools {
+		p.Health.Enabled, p.Metrics.Enabled = false, false
+		cfg.Pools[name] = p
+	}
+	return cfg
 }
 
 // ask lets a running router explain.
@@ -122,7 +154,11 @@ func (f *explainFlags) print(w io.Writer, e *proxy.Explanation) error {
 		return out.Encode(e)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "endpoint\t%s (variant %s, pool %s, %s API)\n", e.Endpoint, e.Variant, e.Pool, e.API)
+	variant := e.Variant
+	if e.Component != "" {
+		variant += ", inference component " + e.Component
+	}
+	fmt.Fprintf(t, "endpoint\t%s (variant %s, pool %s, %s API)\n", e.Endpoint, variant, e.Pool, e.API)
 	fmt.Fprintf(t, "strategy\t%s\n", e.Strategy)
 	switch {
 	case e.Key != "":
@@ -135,6 +171,9 @@ func (f *explainFlags) print(w io.Writer, e *proxy.Explanation) error {
 	}
 	if e.Hint != "" {
 		fmt.Fprintf(t, "hint id\t%s\n", e.Hint)
+	}
+	for _, s := range e.Shadows {
+		fmt.Fprintf(t, "shadow\t%s gets copies of %.4g %% (pool %s, %s)\n", s.Variant, 100*s.Share, s.Pool, s.Strategy)
 	}
 	if e.Degraded {
 		fmt.Fprintf(t, "warning\tno replica is ready; they are tried all the same\n")

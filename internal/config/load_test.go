@@ -48,7 +48,7 @@ func TestDefaults(t *testing.T) {
 			SlowStart: seconds(10), ConnectTimeout: seconds(1), CancelOnDisconnect: true,
 		}},
 		Endpoints: map[string]Endpoint{"chat": {
-			InvocationsPath: "/invocations", Usage: "pass", Timeouts: Timeouts{Idle: seconds(600)}, Retry: Retry{MaxAttempts: 3, Budget: 0.2},
+			InvocationsPath: "/invocations", Usage: "pass", SessionTTL: seconds(1200), Timeouts: Timeouts{Idle: seconds(600)}, Retry: Retry{MaxAttempts: 3, Budget: 0.2},
 			Variants: []Variant{{Name: "engines", Pool: "engines", Weight: 1, Routing: Routing{Strategy: "KV_AWARE"}}},
 		}},
 	}

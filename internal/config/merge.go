@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// With adds the endpoints that were made by API, given by their variants, to those of the file. One without variants only holds its name.
-// The error is an Errors: names are compared as SageMaker does, without regard to case, and none may be in both; every pool must be there.
-func (c *Config) With(made map[string][]Variant) (*Config, error) {
+// With adds the endpoints that were made by API, of which only variants, components and shadows count, to those of the file. One without
+// variants only holds its name. The error is an Errors: names are compared as SageMaker does, without regard to case, and none may be in
+// both; every pool must be there.
+func (c *Config) With(made map[string]Endpoint) (*Config, error) {
 	whole := *c
 	whole.Endpoints = maps.Clone(c.Endpoints)
 	if whole.Endpoints == nil {
@@ -19,13 +20,13 @@ func (c *Config) With(made map[string][]Variant) (*Config, error) {
 		if twin, taken := c.EndpointNamed(name); taken {
 			r.errorf(join("endpoints", twin), "the control plane has an endpoint of this name; rename this one, or delete that one by API first")
 		}
-		for _, v := range made[name] {
+		for _, v := range made[name].AllVariants() {
 			if _, exists := c.Pools[v.Pool]; !exists {
-				r.errorf(join("pools", v.Pool), "is missing; endpoint %s, made by API, uses it in variant %s: keep the pool, or delete the endpoint by API first",
-					quoted(name), quoted(v.Name))
+				r.errorf(join("pools", v.Pool), "is missing; endpoint %s, made by API, uses it in %s: keep the pool, or delete the endpoint by API first",
+					quoted(name), v.described())
 			}
 		}
-		if len(made[name]) > 0 {
+		if len(made[name].Variants) > 0 {
 			whole.Endpoints[name] = c.madeEndpoint(made[name])
 		}
 	}
@@ -36,14 +37,14 @@ func (c *Config) With(made map[string][]Variant) (*Config, error) {
 }
 
 // madeEndpoint is an endpoint that was made by API, with the settings that the file has for such.
-func (c *Config) madeEndpoint(variants []Variant) Endpoint {
+func (c *Config) madeEndpoint(made Endpoint) Endpoint {
 	s := newWithDefaults[MadeEndpoints]()
 	if c.ControlPlane != nil {
 		s = c.ControlPlane.Endpoints
 	}
 	e := newWithDefaults[Endpoint]()
-	e.ByAPI, e.Variants = true, variants
-	e.InvocationsPath, e.Usage, e.Timeouts, e.Retry = s.InvocationsPath, s.Usage, s.Timeouts, s.Retry
+	e.ByAPI, e.Variants, e.InferenceComponents, e.ShadowVariants = true, made.Variants, made.InferenceComponents, made.ShadowVariants
+	e.InvocationsPath, e.Usage, e.SessionTTL, e.Timeouts, e.Retry = s.InvocationsPath, s.Usage, s.SessionTTL, s.Timeouts, s.Retry
 	return e
 }
 

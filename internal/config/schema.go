@@ -76,6 +76,9 @@ func (b schemaBuilder) structure(t reflect.Type) *jsonschema.Schema {
 	switch t {
 	case reflect.TypeFor[Config]():
 		s.AnyOf = []*jsonschema.Schema{{Required: []string{"endpoints"}}, {Required: []string{"control_plane"}}}
+	case reflect.TypeFor[Endpoint]():
+		pooled := &jsonschema.Schema{Items: &jsonschema.Schema{Required: []string{"pool"}}}
+		s.AnyOf = []*jsonschema.Schema{{Required: []string{"inference_components"}}, {Properties: map[string]*jsonschema.Schema{"variants": pooled}}}
 	case reflect.TypeFor[Auth]():
 		s.AnyOf = []*jsonschema.Schema{{Required: []string{"keys"}}, {Required: []string{"access_keys"}}}
 	case reflect.TypeFor[APIKey]():

@@ -89,6 +89,8 @@ type MadeEndpoints struct {
 	InvocationsPath string `yaml:"invocations_path" default:"/invocations"`
 	// Usage `inject` makes streams report their tokens to Warmpath where clients do not ask for it.
 	Usage string `yaml:"usage" default:"pass" enum:"pass|inject"`
+	// SessionTTL is how long a session stays with its replica, if the engine that opened it does not say.
+	SessionTTL Duration `yaml:"session_ttl" default:"20m" min:"1s"`
 	// Timeouts are the limits of how long an engine's answer may take.
 	Timeouts Timeouts `yaml:"timeouts"`
 	// Retry is how often a request whose answer has not begun is tried on another replica.
@@ -230,7 +232,8 @@ type Ejection struct {
 // Endpoint is a named service: the models it answers to and the variants that serve them.
 type Endpoint struct {
 	// Models are the values of a request's `model` that this endpoint answers to. A single endpoint may leave them out
-	// and answers to any model.
+	// and answers to any model. An empty list, written out, means that no model leads here: clients name the endpoint in the path,
+	// `/endpoints/NAME/`.
 	Models []string `yaml:"models"`
 	// Aliases are further names for models: a request for the name on the left reaches the engine as the one on the right.
 	Aliases map[string]string `yaml:"aliases"`
@@ -244,6 +247,9 @@ type Endpoint struct {
 	// their tokens to Warmpath where clients do not ask for it: `stream_options.include_usage` is added to the request, and what that adds to the answer is taken out again.
 	// See docs/http.md.
 	Usage string `yaml:"usage" default:"pass" enum:"pass|inject"`
+	// SessionTTL is how long a session of SageMaker's runtime API stays with its replica, if the engine that opened it does not say.
+	// See docs/sagemaker.md.
+	SessionTTL Duration `yaml:"session_ttl" default:"20m" min:"1s"`
 	// Timeouts are the limits of how long an engine's answer may take.
 	Timeouts Timeouts `yaml:"timeouts"`
 	// Retry is how often a request whose answer has not begun is tried on another replica.
@@ -252,6 +258,12 @@ type Endpoint struct {
 	Record *Record `yaml:"record"`
 	// Variants are the weighted parts of the endpoint. At least one.
 	Variants []Variant `yaml:"variants" required:"true"`
+	// InferenceComponents are the pools of variants that have none of their own. Clients name the endpoint and the component, never a
+	// model. See docs/sagemaker.md.
+	InferenceComponents []InferenceComponent `yaml:"inference_components"`
+	// ShadowVariants get copies of the endpoint's requests, whose answers are thrown away. Not with `inference_components`. See
+	// docs/shadow.md.
+	ShadowVariants []ShadowVariant `yaml:"shadow_variants"`
 
 	// ByAPI says that the endpoint was made by the control plane. Clients reach it by its name, never by a model.
 	ByAPI bool `yaml:"-"`
@@ -293,10 +305,42 @@ type Record struct {
 type Variant struct {
 	// Name identifies the variant in metrics and headers. Without it, the name of its pool is used.
 	Name string `yaml:"name"`
-	// Pool is the name of the pool whose replicas serve the variant.
-	Pool string `yaml:"pool" required:"true"`
+	// Pool is the name of the pool whose replicas serve the variant. Left out where the endpoint has `inference_components`.
+	Pool string `yaml:"pool"`
 	// Weight is the variant's share of the endpoint's requests, relative to the sum of all weights. 0 means no requests.
 	Weight float64 `yaml:"weight" default:"1" min:"0"`
+	// Routing is how a replica of the pool is chosen.
+	Routing Routing `yaml:"routing"`
+
+	// Component is the inference component that this is, of the variant of this name; empty = the variant itself. See Endpoint.Serving.
+	Component string `yaml:"-"`
+	// NoCopies says that no replica of the pool is to be used.
+	NoCopies bool `yaml:"-"`
+}
+
+// InferenceComponent is a named group of replicas, each of them a copy of it. Several copies may share a host.
+type InferenceComponent struct {
+	// Name is what clients name, in a header or in the path: letters, digits and inner hyphens, 63 characters at most.
+	Name string `yaml:"name" required:"true"`
+	// Pool is the name of the pool whose replicas are the copies.
+	Pool string `yaml:"pool" required:"true"`
+	// Variant is the name of the variant that the component belongs to, by whose `routing` a copy is chosen. May be left out where
+	// there is one variant.
+	Variant string `yaml:"variant"`
+
+	// NoCopies says that the API wants no copy of it, so that it takes no requests.
+	NoCopies bool `yaml:"-"`
+}
+
+// ShadowVariant is a pool to be tried with the endpoint's requests. Clients get nothing of it: neither its answers nor its failures.
+type ShadowVariant struct {
+	// Name identifies the variant in metrics, beside the endpoint's other variants. Without it, the name of its pool is used.
+	Name string `yaml:"name"`
+	// Pool is the name of the pool whose replicas get the copies. None of the endpoint's `variants` may use it: the copies would
+	// slow the requests of clients.
+	Pool string `yaml:"pool" required:"true"`
+	// Share is the share of the endpoint's requests that is copied, 0 to 1.
+	Share float64 `yaml:"share" default:"1" min:"0" max:"1"`
 	// Routing is how a replica of the pool is chosen.
 	Routing Routing `yaml:"routing"`
 }

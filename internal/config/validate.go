@@ -209,7 +209,7 @@ func (r *report) controlPlane(c *ControlPlane) {
 func (r *report) unusedPools(cfg *Config) {
 	used := map[string]bool{}
 	for _, e := range cfg.Endpoints {
-		for _, v := range e.Variants {
+		for _, v := range e.AllVariants() {
 			used[v.Pool] = true
 		}
 	}

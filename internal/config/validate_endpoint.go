@@ -15,17 +15,21 @@ func (r *report) endpoints(cfg *Config) {
 	owner, recordings := map[string]string{}, map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Endpoints)) {
 		e, path := cfg.Endpoints[name], join("endpoints", name)
-		if len(e.Models) == 0 && len(cfg.Endpoints) > 1 {
-			r.errorf(join(path, "models"), "is missing; with several endpoints, each says which models it answers to")
+		if len(e.Models) == 0 && !e.NameOnly() && len(cfg.Endpoints) > 1 {
+			r.errorf(join(path, "models"), "is missing; with several endpoints, each says which models it answers to, or `models: []` if clients reach it by its name only")
 		}
 		if len(e.Models) == 0 && len(e.Aliases) == 0 && e.StrictModels {
 			r.errorf(join(path, "strict_models"), "is true without `models`, so that no request could be served; list them")
 		}
 		r.models(e, path)
-		r.owned(e, name, path, owner)
+		if !e.NameOnly() {
+			r.owned(e, name, path, owner)
+		}
 		r.invocationsPath(e.InvocationsPath, join(path, "invocations_path"))
 		r.timeouts(e.Timeouts, join(path, "timeouts"))
-		r.variants(e.Variants, cfg.Pools, join(path, "variants"))
+		r.variants(e, cfg.Pools, join(path, "variants"))
+		r.components(e, cfg.Pools, path)
+		r.shadows(e, cfg.Pools, join(path, "shadow_variants"))
 		r.record(e.Record, name, join(path, "record"), recordings)
 	}
 }
@@ -109,15 +113,19 @@ func (r *report) record(record *Record, endpoint, path string, owner map[string]
 	owner[file] = endpoint
 }
 
-func (r *report) variants(variants []Variant, pools map[string]Pool, path string) {
-	if len(variants) == 0 {
+func (r *report) variants(e Endpoint, pools map[string]Pool, path string) {
+	if len(e.Variants) == 0 {
 		r.errorf(path, "there is no variant; add one that names a pool")
 		return
 	}
 	sum, names := 0.0, map[string]bool{}
-	for i := range variants {
-		v, at := &variants[i], index(path, i)
-		r.variantPool(v.Pool, pools, join(at, "pool"))
+	for i := range e.Variants {
+		v, at := &e.Variants[i], index(path, i)
+		if len(e.InferenceComponents) > 0 {
+			r.componentsVariant(*v, at)
+		} else {
+			r.variantPool(v.Pool, pools, join(at, "pool"))
+		}
 		if v.Name == "" {
 			v.Name = v.Pool
 		}
@@ -128,7 +136,7 @@ func (r *report) variants(variants []Variant, pools map[string]Pool, path string
 		sum += v.Weight
 		r.routing(v.Routing, join(at, "routing"))
 	}
-	if sum == 0 {
+	if sum == 0 && len(e.InferenceComponents) == 0 { // components are named, not drawn
 		r.errorf(path, "every weight is 0, so that no request could be served; give one variant a weight above 0")
 	}
 }

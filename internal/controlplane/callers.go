@@ -18,10 +18,13 @@ func permit(claim *auth.Claim, body []byte, operation string) (name string, err 
 		return caller.Name, nil
 	}
 	return caller.Name, unknownCaller(auth.Denied("User: " + caller.Name + " is not authorized to perform: sagemaker:" + operation +
-		" because its key has no control_plane: true in Warmpath's configuration"))
+		" because its key is not an access key with control_plane: true in Warmpath's configuration"))
 }
 
 // unknownCaller is a refusal as AWS JSON 1.1 words it, whose errors of clients are all 400.
 func unknownCaller(r *auth.Refusal) error {
+	if r.Code == auth.CodeMissing {
+		return &apiError{http.StatusBadRequest, r.AWS, "Missing Authentication Token; sign the request with AWS Signature Version 4, by an access key that has control_plane: true"}
+	}
 	return &apiError{http.StatusBadRequest, r.AWS, r.Message}
 }

@@ -33,9 +33,10 @@ type Options struct {
 	Pool func(name string) (ready int, exists bool)
 	// Configured finds an endpoint of the configuration file by its name, without regard to case.
 	Configured func(endpoint string) bool
-	// Apply puts the endpoints made by API into use, each with its variants, all of them each time; those without variants only hold
-	// their names. An error means that nothing has changed. It is called by one goroutine at a time.
-	Apply func(endpoints map[string][]config.Variant) error
+	// Apply puts the endpoints made by API into use, all of them each time; of each only the variants, the components and the shadows are
+	// set, and those without variants only hold their names. An error means that nothing has changed. It is called by one goroutine at a
+	// time.
+	Apply func(endpoints map[string]config.Endpoint) error
 	// Now is the clock.
 	Now func() time.Time
 	// Log takes each change, and errors that are not a client's.
@@ -50,8 +51,8 @@ type Server struct {
 	changed chan struct{} // holds a value when an endpoint has begun a transition
 
 	state   atomic.Pointer[state]
-	mu      sync.Mutex                  // held while the state is replaced
-	applied map[string][]config.Variant // what the router has
+	mu      sync.Mutex                 // held while the state is replaced
+	applied map[string]config.Endpoint // what the router has
 }
 
 // Open reads the state file; without one there is nothing yet, and a file that could not be made is an error. It does not call Apply:
@@ -74,7 +75,7 @@ func Open(o Options) (*Server, error) {
 }
 
 // Stored reads what a state file holds, as Endpoints would give it. A file that is not there holds nothing.
-func Stored(path string) (map[string][]config.Variant, error) {
+func Stored(path string) (map[string]config.Endpoint, error) {
 	s, err := (&store{path: path}).load()
 	if err != nil {
 		return nil, err
@@ -83,7 +84,7 @@ func Stored(path string) (map[string][]config.Variant, error) {
 }
 
 // Endpoints gives the endpoints as Apply would get them.
-func (s *Server) Endpoints() map[string][]config.Variant { return s.state.Load().serving() }
+func (s *Server) Endpoints() map[string]config.Endpoint { return s.state.Load().serving() }
 
 // Run moves endpoints along until ctx ends: into service when their replicas are ready, to Failed when they are not in time, and out
 // of existence when they are deleted.
@@ -101,16 +102,19 @@ func (s *Server) Run(ctx context.Context) {
 	}
 }
 
-// advance takes every endpoint in a transition as far as it can go now.
+// advance takes every endpoint and every inference component in a transition as far as it can go now.
 func (s *Server) advance() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, k := range slices.Sorted(maps.Keys(s.state.Load().Endpoints)) {
-		s.advanceOne(k)
+		s.advanceEndpoint(k)
+	}
+	for _, k := range slices.Sorted(maps.Keys(s.state.Load().Components)) {
+		s.advanceComponent(k)
 	}
 }
 
-func (s *Server) advanceOne(k string) {
+func (s *Server) advanceEndpoint(k string) {
 	now, before := instantOf(s.o.Now()), s.state.Load().Endpoints[k]
 	after := before.advanced(s.o.Pool, now)
 	if after != nil && after.Status == before.Status {
@@ -122,15 +126,52 @@ func (s *Server) advanceOne(k string) {
 		after = before.givenUp(refused.message, now)
 		err = s.commit(s.state.Load().with(k, after))
 	}
+	m := move{kind: "endpoint", name: before.Name, was: before.Status}
+	if after != nil {
+		m.now, m.reason = after.Status, after.FailureReason
+	}
+	s.tell(m, err)
+}
+
+// advanceComponent is advanceEndpoint for an inference component.
+func (s *Server) advanceComponent(k string) {
+	now, before := instantOf(s.o.Now()), s.state.Load().Components[k]
+	after := before.advanced(s.o.Pool, now)
+	if after != nil && after.Status == before.Status {
+		return
+	}
+	err := s.commit(s.state.Load().withComponent(k, after))
+	var refused *apiError
+	if errors.As(err, &refused) && before.Next != nil {
+		after = before.givenUp(refused.message, now)
+		err = s.commit(s.state.Load().withComponent(k, after))
+	}
+	m := move{kind: "component", name: before.Name, was: before.Status}
+	if after != nil {
+		m.now, m.reason = after.Status, after.FailureReason
+	}
+	s.tell(m, err)
+}
+
+// move is what has become of an endpoint or an inference component: where it is now, empty if nowhere, and why it could not be.
+type move struct {
+	kind, name string
+	was, now   status
+	reason     string
+}
+
+// tell logs a move, or that it could not be made.
+func (s *Server) tell(m move, err error) {
+	log := s.log.With(m.kind, m.name, "was", string(m.was))
 	switch {
 	case err != nil:
-		s.log.Error("endpoint stays as it is", "endpoint", before.Name, "status", string(before.Status), "error", err.Error())
-	case after == nil:
-		s.log.Info("endpoint deleted", "endpoint", before.Name)
-	case after.FailureReason != "":
-		s.log.Warn("endpoint did not come into service", "endpoint", before.Name, "was", string(before.Status), "now", string(after.Status), "reason", after.FailureReason)
+		log.Error(m.kind+" stays as it is", "error", err.Error())
+	case m.now == "":
+		log.Info(m.kind + " deleted")
+	case m.reason != "":
+		log.Warn(m.kind+" did not come into service", "now", string(m.now), "reason", m.reason)
 	default:
-		s.log.Info("endpoint changed", "endpoint", before.Name, "was", string(before.Status), "now", string(after.Status))
+		log.Info(m.kind+" changed", "now", string(m.now))
 	}
 }
 
@@ -180,7 +221,7 @@ func (s *Server) withdraw(err error) error {
 	return err
 }
 
-// arn is the name of a resource in the whole of AWS. kind is endpoint, endpoint-config or model.
+// arn is the name of a resource in the whole of AWS. kind is endpoint, endpoint-config, inference-component or model.
 func (s *Server) arn(kind, name string) string {
 	partition := "aws"
 	switch {

@@ -11,6 +11,7 @@ type describeEndpointOutput struct {
 	CreationTime             instant                   `json:"CreationTime"`
 	LastModifiedTime         instant                   `json:"LastModifiedTime"`
 	ProductionVariants       []variantSummary          `json:"ProductionVariants,omitzero"`
+	ShadowProductionVariants []variantSummary          `json:"ShadowProductionVariants,omitzero"`
 	PendingDeploymentSummary *pendingDeploymentSummary `json:"PendingDeploymentSummary,omitzero"`
 	LastDeploymentConfig     *deploymentConfig         `json:"LastDeploymentConfig,omitzero"`
 	MetricsConfig            jsontext.Value            `json:"MetricsConfig,omitzero"`
@@ -27,9 +28,10 @@ type variantSummary struct {
 }
 
 type pendingDeploymentSummary struct {
-	EndpointConfigName string                  `json:"EndpointConfigName"`
-	StartTime          instant                 `json:"StartTime"`
-	ProductionVariants []pendingVariantSummary `json:"ProductionVariants"`
+	EndpointConfigName       string                  `json:"EndpointConfigName"`
+	StartTime                instant                 `json:"StartTime"`
+	ProductionVariants       []pendingVariantSummary `json:"ProductionVariants"`
+	ShadowProductionVariants []pendingVariantSummary `json:"ShadowProductionVariants,omitzero"`
 }
 
 type pendingVariantSummary struct {
@@ -61,19 +63,30 @@ func (s *Server) describeEndpoint(in *endpointName) (describeEndpointOutput, err
 	}
 	if d := e.Current; d != nil {
 		out.EndpointConfigName, out.MetricsConfig = d.ConfigName, d.Settings.MetricsConfig
-		for i, v := range d.Variants {
-			summary := s.summary(v)
-			if e.Next != nil && e.Next.Reweighs {
-				summary.DesiredWeight, summary.DesiredInstanceCount = e.Next.Variants[i].Weight, e.Next.Variants[i].Count
-			}
-			out.ProductionVariants = append(out.ProductionVariants, summary)
+		wanted := d
+		if e.Next != nil && e.Next.Reweighs {
+			wanted = e.Next
 		}
+		out.ProductionVariants, out.ShadowProductionVariants = s.summaries(d.Variants, wanted.Variants), s.summaries(d.Shadows, wanted.Shadows)
 	}
 	return out, nil
 }
 
+// summaries describes variants, of which the weights and counts in wanted are wanted.
+func (s *Server) summaries(variants, wanted []variant) (all []variantSummary) {
+	for i, v := range variants {
+		summary := s.summary(v)
+		summary.DesiredWeight, summary.DesiredInstanceCount = wanted[i].Weight, wanted[i].Count
+		all = append(all, summary)
+	}
+	return all
+}
+
 func (s *Server) summary(v variant) variantSummary {
 	ready, _ := s.o.Pool(v.Settings.ModelName)
+	if v.Settings.ModelName == "" { // the copies of its components are counted with them
+		ready = v.Count
+	}
 	return variantSummary{
 		VariantName: v.Settings.VariantName, CurrentWeight: v.Weight, DesiredWeight: v.Weight,
 		CurrentInstanceCount: ready, DesiredInstanceCount: v.Count, RoutingConfig: v.Settings.RoutingConfig,
@@ -81,14 +94,20 @@ func (s *Server) summary(v variant) variantSummary {
 }
 
 func (s *Server) pending(d *deployment) *pendingDeploymentSummary {
-	out := &pendingDeploymentSummary{EndpointConfigName: d.ConfigName, StartTime: d.Started}
-	for _, v := range d.Variants {
-		out.ProductionVariants = append(out.ProductionVariants, pendingVariantSummary{
+	return &pendingDeploymentSummary{
+		EndpointConfigName: d.ConfigName, StartTime: d.Started,
+		ProductionVariants: s.pendingVariants(d.Variants, d.Started), ShadowProductionVariants: s.pendingVariants(d.Shadows, d.Started),
+	}
+}
+
+func (s *Server) pendingVariants(variants []variant, started instant) (all []pendingVariantSummary) {
+	for _, v := range variants {
+		all = append(all, pendingVariantSummary{
 			variantSummary: s.summary(v), InstanceType: v.Settings.InstanceType, AcceleratorType: v.Settings.AcceleratorType,
-			VariantStatus: []variantStatus{{creating, d.Started}},
+			VariantStatus: []variantStatus{{creating, started}},
 		})
 	}
-	return out
+	return all
 }
 
 type listEndpointsInput struct {

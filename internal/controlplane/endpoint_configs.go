@@ -44,7 +44,6 @@ func (s *Server) supports(in configSettings) error {
 		name, why string
 		given     bool
 	}{
-		{"ShadowProductionVariants", "there are no shadow variants", len(in.ShadowProductionVariants) > 0},
 		{"AsyncInferenceConfig", "requests are answered while the client waits", given(in.AsyncInferenceConfig)},
 		{"ExplainerConfig", "there is no explainer", given(in.ExplainerConfig)},
 		{"DataCaptureConfig with EnableCapture", "prompts and answers are never stored", captures(in.DataCaptureConfig)},
@@ -53,8 +52,8 @@ func (s *Server) supports(in configSettings) error {
 			return invalid("%s is not supported by Warmpath: %s.", member.name, member.why)
 		}
 	}
-	names, total := map[string]bool{}, 0.0
-	for _, v := range in.ProductionVariants {
+	names := map[string]bool{}
+	for _, v := range slices.Concat(in.ProductionVariants, in.ShadowProductionVariants) {
 		if err := s.supportsVariant(v); err != nil {
 			return err
 		}
@@ -62,10 +61,30 @@ func (s *Server) supports(in configSettings) error {
 			return invalid("Production variant names must be unique: %q is there twice.", v.VariantName)
 		}
 		names[key(v.VariantName)] = true
-		total += variantWeight(v)
 	}
-	if total == 0 {
+	if !slices.ContainsFunc(in.ProductionVariants, func(v productionVariant) bool { return variantWeight(v) > 0 }) {
 		return invalid("InitialVariantWeight is 0 in every production variant; give one a weight above 0.")
+	}
+	if err := in.supportsComponents(); err != nil {
+		return err
+	}
+	return in.shadowing()
+}
+
+// shadowing refuses shadow variants beside more than one variant, as SageMaker does, and those that would slow whom they shadow.
+func (in configSettings) shadowing() error {
+	production, shadows := in.ProductionVariants, in.ShadowProductionVariants
+	switch {
+	case len(shadows) == 0:
+		return nil
+	case len(production) != 1 || len(shadows) != 1:
+		return invalid("With ShadowProductionVariants there must be 1 production variant and 1 shadow variant; there are %d and %d.", len(production), len(shadows))
+	case production[0].ModelName == "":
+		return invalid("ShadowProductionVariants is not supported by Warmpath beside inference components; give the production variant a ModelName, or leave the shadow out.")
+	case shadows[0].ModelName == "":
+		return invalid("Shadow variant %q has no ModelName; name a pool of Warmpath's configuration.", shadows[0].VariantName)
+	case production[0].ModelName == shadows[0].ModelName:
+		return invalid("Shadow variant %q has the ModelName of the production variant. In Warmpath it names a pool of replicas, and the copies would slow the requests of clients there; name another pool.", shadows[0].VariantName)
 	}
 	return nil
 }
@@ -74,13 +93,17 @@ func (s *Server) supportsVariant(v productionVariant) error {
 	switch {
 	case given(v.ServerlessConfig):
 		return invalid("ServerlessConfig is not supported by Warmpath: production variant %q needs a ModelName that names a pool of replicas.", v.VariantName)
-	case given(v.ManagedInstanceScaling):
+	case given(v.ManagedInstanceScaling) && v.ModelName != "": // SageMaker takes it for inference components only
 		return invalid("ManagedInstanceScaling is not supported by Warmpath: the replicas of production variant %q are those that its pool finds.", v.VariantName)
 	case v.ModelName == "":
-		return invalid("Production variant %q has no ModelName, and inference components are not supported by this version of Warmpath; name a pool of its configuration.", v.VariantName)
+		return nil // see supportsComponents
 	}
-	if _, exists := s.o.Pool(v.ModelName); !exists {
-		return invalid("Could not find model %q. ModelName names a pool of Warmpath's configuration, and it has no pool %s.", s.arn("model", v.ModelName), v.ModelName)
+	return s.poolExists(v.ModelName)
+}
+
+func (s *Server) poolExists(model string) error {
+	if _, exists := s.o.Pool(model); !exists {
+		return invalid("Could not find model %q. ModelName names a pool of Warmpath's configuration, and it has no pool %s.", s.arn("model", model), model)
 	}
 	return nil
 }

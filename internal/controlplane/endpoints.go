@@ -121,8 +121,12 @@ func (s *Server) updateEndpoint(in *updateEndpointInput) (endpointArn, error) {
 		if err != nil {
 			return err
 		}
+		if err := next.keepsComponents(key(in.EndpointName), d); err != nil {
+			return err
+		}
 		if in.RetainAllVariantProperties {
-			d.retain(e.Current.Variants, in.ExcludeRetainedVariantProperties)
+			retain(d.Variants, e.Current.Variants, in.ExcludeRetainedVariantProperties)
+			retain(d.Shadows, e.Current.Shadows, in.ExcludeRetainedVariantProperties)
 		}
 		if d.totalWeight() == 0 {
 			return invalid("The weight of every production variant would be 0; exclude DesiredWeight from the retained properties, or give one a weight above 0.")
@@ -138,10 +142,10 @@ func (s *Server) updateEndpoint(in *updateEndpointInput) (endpointArn, error) {
 }
 
 // retain takes weights and counts from the variants of the same names, but for those properties that are excluded.
-func (d *deployment) retain(from []variant, excluded []variantProperty) {
+func retain(variants, from []variant, excluded []variantProperty) {
 	keeps := func(property string) bool { return !slices.Contains(excluded, variantProperty{property}) }
-	for i := range d.Variants {
-		v := &d.Variants[i]
+	for i := range variants {
+		v := &variants[i]
 		j := slices.IndexFunc(from, func(old variant) bool { return old.Settings.VariantName == v.Settings.VariantName })
 		if j < 0 {
 			continue
@@ -174,9 +178,9 @@ func (s *Server) updateEndpointWeightsAndCapacities(in *updateEndpointWeightsAnd
 			return err
 		}
 		d := *e.Current
-		d.Started, d.Reweighs, d.Variants = now, true, slices.Clone(d.Variants)
+		d.Started, d.Reweighs, d.Variants, d.Shadows = now, true, slices.Clone(d.Variants), slices.Clone(d.Shadows)
 		for _, want := range in.DesiredWeightsAndCapacities {
-			if !d.set(want) {
+			if !set(d.Variants, want) && !set(d.Shadows, want) {
 				return invalid("Could not find variant %q of endpoint %q.", want.VariantName, arn)
 			}
 		}
@@ -191,9 +195,9 @@ func (s *Server) updateEndpointWeightsAndCapacities(in *updateEndpointWeightsAnd
 }
 
 // set changes what is wanted of a variant and says whether there is one of that name.
-func (d *deployment) set(want desiredWeightAndCapacity) bool {
-	for i := range d.Variants {
-		v := &d.Variants[i]
+func set(variants []variant, want desiredWeightAndCapacity) bool {
+	for i := range variants {
+		v := &variants[i]
 		if v.Settings.VariantName != want.VariantName {
 			continue
 		}
@@ -213,6 +217,9 @@ func (s *Server) deleteEndpoint(in *endpointName) (nothing, error) {
 		e, err := s.idle(next, in.EndpointName)
 		if err != nil {
 			return err
+		}
+		if len(next.componentsOf(key(in.EndpointName))) > 0 {
+			return invalid("Cannot delete endpoint with inference component associated. Please delete inference component and try it again.")
 		}
 		e.Status, e.Modified = deleting, now
 		next.Endpoints[key(in.EndpointName)] = e

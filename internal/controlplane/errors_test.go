@@ -17,6 +17,10 @@ func withVariants(variants, more string) string {
 	return `{"EndpointConfigName":"new","ProductionVariants":[` + variants + `]` + more + `}`
 }
 
+func shadowed(variants, shadows string) string {
+	return withVariants(variants, `,"ShadowProductionVariants":[`+shadows+`]`)
+}
+
 func routed(routing string) string {
 	return withVariants(`{`+okVariant+`,"RoutingConfig":`+routing+`}`, "")
 }
@@ -86,9 +90,14 @@ func TestErrors(t *testing.T) {
 		{name: "no pool of that name", operation: "CreateEndpointConfig", body: withVariants(`{"VariantName":"v","ModelName":"M"}`, ""), want: `Could not find model "` + arnPrefix + `model/m". ModelName names a pool of Warmpath's configuration, and it has no pool M.`},
 		{name: "twins", operation: "CreateEndpointConfig", body: withVariants(`{`+okVariant+`},{`+okVariant+`}`, ""), want: `Production variant names must be unique: "v" is there twice.`},
 		{name: "no weight", operation: "CreateEndpointConfig", body: withVariants(`{`+okVariant+`,"InitialVariantWeight":0}`, ""), want: "InitialVariantWeight is 0 in every production variant; ..."},
-		{name: "inference components", operation: "CreateEndpointConfig", body: withVariants(`{"VariantName":"v"}`, `,"ExecutionRoleArn":"arn:aws:iam::123456789012:role/r"`), want: `Production variant "v" has no ModelName, and inference components are not supported ...`},
-		{name: "an inference component", operation: "CreateInferenceComponent", body: `{"InferenceComponentName":"i"}`, want: "Inference components are not supported by this version of Warmpath. ..."},
-		{name: "shadow variants", operation: "CreateEndpointConfig", body: withVariants(`{`+okVariant+`}`, `,"ShadowProductionVariants":[{`+okVariant+`}]`), want: "ShadowProductionVariants is not supported by Warmpath: ..."},
+		{name: "a shadow of the same name", operation: "CreateEndpointConfig", body: shadowed(`{`+okVariant+`}`, `{"VariantName":"V","ModelName":"cold"}`), want: `Production variant names must be unique: "V" is there twice.`},
+		{name: "two shadows", operation: "CreateEndpointConfig", body: shadowed(`{`+okVariant+`}`, `{"VariantName":"s","ModelName":"cold"},{"VariantName":"t","ModelName":"cold"}`), want: "With ShadowProductionVariants there must be 1 production variant and 1 shadow variant; there are 1 and 2."},
+		{name: "a shadow of two", operation: "CreateEndpointConfig", body: shadowed(`{`+okVariant+`},{"VariantName":"w","ModelName":"m"}`, `{"VariantName":"s","ModelName":"cold"}`), want: "With ShadowProductionVariants there must be 1 production variant and 1 shadow variant; there are 2 and 1."},
+		{name: "a shadow on the same pool", operation: "CreateEndpointConfig", body: shadowed(`{`+okVariant+`}`, `{"VariantName":"s","ModelName":"m"}`), want: `Shadow variant "s" has the ModelName of the production variant. ...`},
+		{name: "a shadow without a pool", operation: "CreateEndpointConfig", body: shadowed(`{`+okVariant+`}`, `{"VariantName":"s","ModelName":"none"}`), want: `Could not find model "` + arnPrefix + `model/none". ...`},
+		{name: "a shadow that names no pool", operation: "CreateEndpointConfig", body: shadowed(`{`+okVariant+`}`, `{"VariantName":"s"}`), want: `Shadow variant "s" has no ModelName; name a pool of Warmpath's configuration.`},
+		{name: "a shadow out of range", operation: "CreateEndpointConfig", body: shadowed(`{`+okVariant+`}`, `{"VariantName":"s","ModelName":"cold","InitialVariantWeight":-1}`), want: one + "Value '-1' at 'shadowProductionVariants.1.member.initialVariantWeight' failed to satisfy constraint: Member must have value greater than or equal to 0"},
+		{name: "a shadow of components", operation: "CreateEndpointConfig", body: `{"EndpointConfigName":"x","ExecutionRoleArn":"arn:aws:iam::123456789012:role/r","ProductionVariants":[{"VariantName":"v"}],"ShadowProductionVariants":[{"VariantName":"s","ModelName":"m"}]}`, want: "ShadowProductionVariants is not supported by Warmpath beside inference components; ..."},
 		{name: "serverless", operation: "CreateEndpointConfig", body: withVariants(`{"VariantName":"v","ModelName":"m","ServerlessConfig":{"MaxConcurrency":1}}`, ""), want: "ServerlessConfig is not supported by Warmpath: ..."},
 		{name: "managed scaling", operation: "CreateEndpointConfig", body: withVariants(`{"VariantName":"v","ModelName":"m","ManagedInstanceScaling":{"Status":"ENABLED"}}`, ""), want: "ManagedInstanceScaling is not supported by Warmpath: ..."},
 		{name: "async", operation: "CreateEndpointConfig", body: withVariants(`{`+okVariant+`}`, `,"AsyncInferenceConfig":{"OutputConfig":{}}`), want: "AsyncInferenceConfig is not supported by Warmpath: ..."},
@@ -110,9 +119,9 @@ func TestErrors(t *testing.T) {
 		{name: "not JSON", operation: "DescribeEndpoint", body: `{"EndpointName":`, code: "SerializationException", want: "The request is not a JSON object."},
 		{name: "not an object", operation: "DescribeEndpoint", body: `[]`, code: "SerializationException", want: "The request is not a JSON object."},
 		{name: "a text for a number", operation: "CreateEndpointConfig", body: withVariants(`{`+okVariant+`,"InitialInstanceCount":"4"}`, ""), code: "SerializationException", want: "/ProductionVariants/0/InitialInstanceCount holds a value of the wrong type: a string."},
-		{name: "a fraction for a count", operation: "CreateEndpointConfig", body: withVariants(`{`+okVariant+`,"InitialInstanceCount":1.5}`, ""), code: "SerializationException", want: "/ProductionVariants/0/InitialInstanceCount holds a value of the wrong type: a number that does not fit."},
+		{name: "a fraction for a count", operation: "CreateEndpointConfig", body: withVariants(`{`+okVariant+`,"InitialInstanceCount":1.5}`, ""), code: "SerializationException", want: "/ProductionVariants/0/InitialInstanceCount holds a value of the wrong type: a number, of this size or at all."},
 		{name: "a date for a number of seconds", operation: "ListEndpoints", body: `{"CreationTimeAfter":"2026-11-30"}`, code: "SerializationException", want: "/CreationTimeAfter holds a value of the wrong type: a string."},
-		{name: "unknown operation", operation: "CreateModel", body: `{}`, code: "UnknownOperationException", want: "The control plane does not know the operation 'SageMaker.CreateModel'."},
+		{name: "unknown operation", operation: "CreateModel", body: `{}`, code: "UnknownOperationException", want: "The control plane does not know the operation 'SageMaker.CreateModel'. Models are pools of replicas, which stand in Warmpath's configuration file."},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

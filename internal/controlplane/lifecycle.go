@@ -44,22 +44,26 @@ func (e endpoint) givenUp(reason string, now instant) *endpoint {
 	return &e
 }
 
+// lack says what was wrong with a pool that has no ready replica.
+func lack(pool string, exists bool) string {
+	if !exists {
+		return "the configuration has no pool " + pool
+	}
+	return "no replica of the pool " + pool + " was ready"
+}
+
 // waitsFor says whether a variant has no replica that is ready, and which, in the words in which SageMaker says it.
 func (d *deployment) waitsFor(pool func(string) (ready int, exists bool)) (waiting bool, reason string) {
 	if d.Reweighs {
 		return false, ""
 	}
-	for _, v := range d.Variants {
+	for _, v := range d.all() {
 		ready, exists := pool(v.Settings.ModelName)
-		if ready > 0 {
+		if ready > 0 || v.Settings.ModelName == "" { // its inference components wait for themselves
 			continue
 		}
-		what := "no replica of the pool " + v.Settings.ModelName + " was ready"
-		if !exists {
-			what = "the configuration has no pool " + v.Settings.ModelName
-		}
 		return true, fmt.Sprintf("The primary container for production variant %s did not pass the ping health check: %s within %.0f seconds.",
-			v.Settings.VariantName, what, d.timeout().Seconds())
+			v.Settings.VariantName, lack(v.Settings.ModelName, exists), d.timeout().Seconds())
 	}
 	return false, ""
 }

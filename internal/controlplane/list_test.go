@@ -141,7 +141,3 @@ func TestTags(t *testing.T) {
 		t.Errorf("after the refusal: %q", e)
 	}
 }
-
-func TestInferenceComponentsAreNone(t *testing.T) {
-	same(t, "list", map[string]any{"InferenceComponents": []any{}}, newPlane(t).must(t, "ListInferenceComponents", `{"EndpointNameEquals":"e"}`))
-}

@@ -16,23 +16,10 @@ var operations = map[string]operation{
 	"ListTags":                           typed((*Server).listTags),
 	"DeleteTags":                         typed((*Server).deleteTags),
 
+	"CreateInferenceComponent":              typed((*Server).createInferenceComponent),
+	"DescribeInferenceComponent":            typed((*Server).describeInferenceComponent),
 	"ListInferenceComponents":               typed((*Server).listInferenceComponents),
-	"CreateInferenceComponent":              typed(noInferenceComponents),
-	"DescribeInferenceComponent":            typed(noInferenceComponents),
-	"UpdateInferenceComponent":              typed(noInferenceComponents),
-	"UpdateInferenceComponentRuntimeConfig": typed(noInferenceComponents),
-	"DeleteInferenceComponent":              typed(noInferenceComponents),
-}
-
-type listInferenceComponentsOutput struct {
-	InferenceComponents []nothing `json:"InferenceComponents"`
-}
-
-// listInferenceComponents lists none: tools ask before they delete an endpoint.
-func (s *Server) listInferenceComponents(*nothing) (listInferenceComponentsOutput, error) {
-	return listInferenceComponentsOutput{[]nothing{}}, nil
-}
-
-func noInferenceComponents(*Server, *nothing) (nothing, error) {
-	return nothing{}, invalid("Inference components are not supported by this version of Warmpath. Name a pool of its configuration in the ModelName of a production variant.")
+	"UpdateInferenceComponent":              typed((*Server).updateInferenceComponent),
+	"UpdateInferenceComponentRuntimeConfig": typed((*Server).updateInferenceComponentRuntimeConfig),
+	"DeleteInferenceComponent":              typed((*Server).deleteInferenceComponent),
 }

@@ -70,14 +70,18 @@ func TestEverythingGivenIsDescribed(t *testing.T) {
 		"ContainerStartupHealthCheckTimeoutInSeconds":600,"ModelDataDownloadTimeoutInSeconds":60,"VariantInstanceProvisionTimeoutInSeconds":300,"VolumeSizeInGB":512,
 		"AcceleratorType":"ml.eia1.medium","InferenceAmiVersion":"al2-ami","EnableSSMAccess":true,"CoreDumpConfig":{"DestinationS3Uri":"s3://b"},
 		"CapacityReservationConfig":{},"InstancePools":[{"InstanceType":"x","Priority":1}],"AcceleratorPartitionLayouts":[{}]}]}`
-	p.must(t, "CreateEndpointConfig", strings.TrimSuffix(settings, "}")+`,"Tags":[],"SomethingNewer":{"A":1}}`)
-	p.open(t)
-	var want map[string]any
-	if err := json.Unmarshal([]byte(settings), &want); err != nil {
-		t.Fatal(err)
+	const host = `{"EndpointConfigName":"host","ExecutionRoleArn":"arn:aws:iam::123456789012:role/r",
+		"ProductionVariants":[{"VariantName":"v","ManagedInstanceScaling":{"Status":"ENABLED","MinInstanceCount":1}}]}`
+	for name, settings := range map[string]string{"c": settings, "host": host} {
+		p.must(t, "CreateEndpointConfig", strings.TrimSuffix(settings, "}")+`,"Tags":[],"SomethingNewer":{"A":1}}`)
+		p.open(t)
+		var want map[string]any
+		if err := json.Unmarshal([]byte(settings), &want); err != nil {
+			t.Fatal(err)
+		}
+		want["EndpointConfigArn"], want["CreationTime"] = arnPrefix+"endpoint-config/"+name, 1796004098.5
+		same(t, "description", want, p.must(t, "DescribeEndpointConfig", `{"EndpointConfigName":"`+name+`"}`))
 	}
-	want["EndpointConfigArn"], want["CreationTime"] = arnPrefix+"endpoint-config/c", 1796004098.5
-	same(t, "description", want, p.must(t, "DescribeEndpointConfig", `{"EndpointConfigName":"c"}`))
 }
 
 // everything is all that clients can see.
@@ -85,26 +89,33 @@ func (p *plane) everything(t testing.TB) (all []map[string]any) {
 	t.Helper()
 	for _, name := range []string{"a", "b", "c"} {
 		all = append(all, p.call(t, "DescribeEndpoint", `{"EndpointName":"`+name+`"}`).body, p.call(t, "DescribeEndpointConfig", `{"EndpointConfigName":"`+name+`"}`).body,
-			p.call(t, "ListTags", `{"ResourceArn":"`+arnPrefix+"endpoint/"+name+`"}`).body)
+			p.call(t, "ListTags", `{"ResourceArn":"`+arnPrefix+"endpoint/"+name+`"}`).body, p.call(t, "DescribeInferenceComponent", `{"InferenceComponentName":"`+name+`"}`).body)
 	}
-	return append(all, p.must(t, "ListEndpoints", "{}"), p.must(t, "ListEndpointConfigs", "{}"))
+	return append(all, p.must(t, "ListEndpoints", "{}"), p.must(t, "ListEndpointConfigs", "{}"), p.must(t, "ListInferenceComponents", "{}"))
 }
 
 // drawCall makes up a call, most of them possible.
 func drawCall(t *rapid.T) (operation, body string) {
 	name := func() string { return rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name") }
 	variants := rapid.SampledFrom([]string{`{"VariantName":"v","ModelName":"m"}`, `{"VariantName":"v","ModelName":"cold","InitialVariantWeight":2}`,
-		`{"VariantName":"v","ModelName":"m"},{"VariantName":"w","ModelName":"n","InitialVariantWeight":0,"RoutingConfig":{"RoutingStrategy":"KV_AWARE"}}`, `{"VariantName":"v"}`, ``})
+		`{"VariantName":"v","ModelName":"m"},{"VariantName":"w","ModelName":"n","InitialVariantWeight":0,"RoutingConfig":{"RoutingStrategy":"KV_AWARE"}}`, `{"VariantName":"v"}`, `{"VariantName":"v"},{"VariantName":"w"}`, ``})
 	weight := rapid.SampledFrom([]string{"0", "1", "2.5", "-1"})
-	switch operation = rapid.SampledFrom([]string{"CreateEndpointConfig", "CreateEndpoint", "UpdateEndpoint", "UpdateEndpointWeightsAndCapacities", "DeleteEndpoint", "DeleteEndpointConfig", "AddTags", "DeleteTags"}).Draw(t, "operation"); operation {
+	switch operation = rapid.SampledFrom([]string{"CreateEndpointConfig", "CreateEndpoint", "UpdateEndpoint", "UpdateEndpointWeightsAndCapacities", "DeleteEndpoint", "DeleteEndpointConfig", "AddTags", "DeleteTags",
+		"CreateInferenceComponent", "UpdateInferenceComponent", "DeleteInferenceComponent"}).Draw(t, "operation"); operation {
 	case "CreateEndpointConfig":
-		body = fmt.Sprintf(`{"EndpointConfigName":%q,"ProductionVariants":[%s]}`, name(), variants.Draw(t, "variants"))
+		shadows := rapid.SampledFrom([]string{"", `,"ShadowProductionVariants":[{"VariantName":"s","ModelName":"n","InitialVariantWeight":0.5}]`}).Draw(t, "shadows")
+		body = fmt.Sprintf(`{"EndpointConfigName":%q,"ProductionVariants":[%s],"ExecutionRoleArn":"arn:aws:iam::123456789012:role/r"%s}`, name(), variants.Draw(t, "variants"), shadows)
+	case "CreateInferenceComponent", "UpdateInferenceComponent":
+		body = fmt.Sprintf(`{"InferenceComponentName":%q,"EndpointName":%q,"VariantName":"v","Specification":{"ModelName":%q},"RuntimeConfig":{"CopyCount":%d}}`,
+			name(), name(), rapid.SampledFrom([]string{"m", "cold", "none"}).Draw(t, "pool"), rapid.IntRange(0, 2).Draw(t, "copies"))
+	case "DeleteInferenceComponent":
+		body = fmt.Sprintf(`{"InferenceComponentName":%q}`, name())
 	case "CreateEndpoint":
 		body = fmt.Sprintf(`{"EndpointName":%q,"EndpointConfigName":%q,"Tags":[{"Key":"k","Value":"v"}]}`, name(), name())
 	case "UpdateEndpoint":
 		body = fmt.Sprintf(`{"EndpointName":%q,"EndpointConfigName":%q,"RetainAllVariantProperties":%v}`, name(), name(), rapid.Bool().Draw(t, "retain"))
 	case "UpdateEndpointWeightsAndCapacities":
-		body = fmt.Sprintf(`{"EndpointName":%q,"DesiredWeightsAndCapacities":[{"VariantName":"v","DesiredWeight":%s}]}`, name(), weight.Draw(t, "weight"))
+		body = fmt.Sprintf(`{"EndpointName":%q,"DesiredWeightsAndCapacities":[{"VariantName":%q,"DesiredWeight":%s}]}`, name(), rapid.SampledFrom([]string{"v", "s"}).Draw(t, "variant"), weight.Draw(t, "weight"))
 	case "DeleteEndpoint":
 		body = fmt.Sprintf(`{"EndpointName":%q}`, name())
 	case "DeleteEndpointConfig":
@@ -161,7 +172,7 @@ func TestAnySequenceLeavesAValidStateThatARestartKeeps(t *testing.T) {
 func FuzzCall(f *testing.F) {
 	p := prepared(f)
 	for operation := range operations {
-		f.Add(operation, `{"EndpointName":"e","EndpointConfigName":"c","ResourceArn":"arn:aws:sagemaker:eu-central-1:123456789012:endpoint/e"}`)
+		f.Add(operation, `{"EndpointName":"e","EndpointConfigName":"c","InferenceComponentName":"i","Specification":{"ModelName":"m"},"ResourceArn":"arn:aws:sagemaker:eu-central-1:123456789012:endpoint/e"}`)
 	}
 	f.Add("CreateEndpointConfig", routed(`{"RoutingStrategy":"PREFIX_AWARE","PrefixAwareRoutingConfig":{"PrefixLength":1024,"ConcurrencyThreshold":1}}`))
 	f.Add("UpdateEndpointWeightsAndCapacities", `{"EndpointName":"serving","DesiredWeightsAndCapacities":[{"VariantName":"v","DesiredWeight":1e38}]}`)

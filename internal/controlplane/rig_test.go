@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 type fakeRouter struct {
 	mu      sync.Mutex
 	pools   map[string]int
-	applied map[string][]config.Variant
+	applied map[string]config.Endpoint
 	refuse  error
 }
 
@@ -49,7 +49,7 @@ func (r *fakeRouter) set(pool string, ready int) {
 	r.pools[pool] = ready
 }
 
-func (r *fakeRouter) apply(made map[string][]config.Variant) error {
+func (r *fakeRouter) apply(made map[string]config.Endpoint) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.refuse == nil {
@@ -62,7 +62,7 @@ func (r *fakeRouter) apply(made map[string][]config.Variant) error {
 func (r *fakeRouter) served(endpoint string) []config.Variant {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.applied[endpoint]
+	return r.applied[endpoint].Variants
 }
 
 // plane is a control plane over a fake router. Its clock stands still unless a test moves it.

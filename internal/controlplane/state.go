@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,8 @@ type state struct {
 	Version   int                       `json:"version"`
 	Configs   map[string]endpointConfig `json:"endpoint_configs"`
 	Endpoints map[string]endpoint       `json:"endpoints"`
+	// Components is left out where it is empty, so that a version that knows none can read the file.
+	Components map[string]component `json:"inference_components,omitempty"`
 }
 
 // endpointConfig is an endpoint configuration.
@@ -43,6 +46,13 @@ const (
 	failed    status = "Failed"
 )
 
+// fits says whether what has this status serves with something, current, and is on its way to something, next.
+func (s status) fits(current, next bool) bool {
+	want := map[status][2]bool{creating: {false, true}, updating: {true, true}, inService: {true, false}, failed: {false, false}}
+	parts, known := want[s]
+	return s == deleting || known && parts == [2]bool{current, next}
+}
+
 // endpoint is an endpoint: what it serves with, and what it is on its way to.
 type endpoint struct {
 	Name          string            `json:"name"`
@@ -62,6 +72,7 @@ type deployment struct {
 	ConfigName string         `json:"endpoint_config"`
 	Started    instant        `json:"started"`
 	Variants   []variant      `json:"variants"`
+	Shadows    []variant      `json:"shadows,omitzero"`
 	Settings   configSettings `json:"settings"` // without variants
 	// Reweighs says that only weights and counts differ from what is in service.
 	Reweighs bool `json:"reweighs,omitzero"`
@@ -75,12 +86,12 @@ type variant struct {
 }
 
 func emptyState() *state {
-	return &state{Version: stateVersion, Configs: map[string]endpointConfig{}, Endpoints: map[string]endpoint{}}
+	return &state{Version: stateVersion, Configs: map[string]endpointConfig{}, Endpoints: map[string]endpoint{}, Components: map[string]component{}}
 }
 
 // clone is a copy whose maps may be changed. What they hold may only be replaced.
 func (s *state) clone() *state {
-	return &state{Version: s.Version, Configs: maps.Clone(s.Configs), Endpoints: maps.Clone(s.Endpoints)}
+	return &state{Version: s.Version, Configs: maps.Clone(s.Configs), Endpoints: maps.Clone(s.Endpoints), Components: maps.Clone(s.Components)}
 }
 
 // with is a copy that has e under k, or nothing there if e is nil.
@@ -98,25 +109,33 @@ func key(name string) string { return strings.ToLower(name) }
 
 // deploy puts an endpoint configuration to use.
 func (c endpointConfig) deploy(now instant) *deployment {
-	d := &deployment{ConfigName: c.Name, Started: now, Settings: c.Settings}
-	d.Settings.ProductionVariants = nil
-	for _, p := range c.Settings.ProductionVariants {
-		v := variant{Weight: 1, Count: 1, Settings: p}
-		if p.InitialVariantWeight != nil {
-			v.Weight = *p.InitialVariantWeight
-		}
+	d := &deployment{
+		ConfigName: c.Name, Started: now, Settings: c.Settings,
+		Variants: initial(c.Settings.ProductionVariants), Shadows: initial(c.Settings.ShadowProductionVariants),
+	}
+	d.Settings.ProductionVariants, d.Settings.ShadowProductionVariants = nil, nil
+	return d
+}
+
+// initial are variants as an endpoint configuration wants them.
+func initial(settings []productionVariant) (all []variant) {
+	for _, p := range settings {
+		v := variant{Weight: variantWeight(p), Count: 1, Settings: p}
 		if p.InitialInstanceCount != nil {
 			v.Count = *p.InitialInstanceCount
 		}
-		d.Variants = append(d.Variants, v)
+		all = append(all, v)
 	}
-	return d
+	return all
 }
+
+// all lists the variants, then the shadows.
+func (d *deployment) all() []variant { return slices.Concat(d.Variants, d.Shadows) }
 
 // timeout is how long the deployment may wait for its replicas.
 func (d *deployment) timeout() time.Duration {
 	longest := time.Duration(0)
-	for _, v := range d.Variants {
+	for _, v := range d.all() {
 		if seconds := v.Settings.StartupTimeout; seconds != nil {
 			longest = max(longest, time.Duration(*seconds)*time.Second)
 		}
@@ -127,7 +146,7 @@ func (d *deployment) timeout() time.Duration {
 	return longest
 }
 
-// totalWeight is the sum of the weights.
+// totalWeight is the sum of the weights of the variants that serve clients.
 func (d *deployment) totalWeight() (sum float64) {
 	for _, v := range d.Variants {
 		sum += v.Weight
@@ -135,17 +154,22 @@ func (d *deployment) totalWeight() (sum float64) {
 	return sum
 }
 
-// serving gives the variants that each endpoint serves with. Those that do not serve, or not yet, have none and hold their names.
-func (s *state) serving() map[string][]config.Variant {
-	made := make(map[string][]config.Variant, len(s.Endpoints))
-	for _, e := range s.Endpoints {
-		var variants []config.Variant
-		if e.Current != nil {
-			for _, v := range e.Current.Variants {
-				variants = append(variants, v.routed())
+// serving gives what each endpoint serves with: variants, components and shadows. Those that do not serve, or not yet, have none and hold
+// their names.
+func (s *state) serving() map[string]config.Endpoint {
+	made := make(map[string]config.Endpoint, len(s.Endpoints))
+	for k, e := range s.Endpoints {
+		var serves config.Endpoint
+		if d := e.Current; d != nil {
+			for _, v := range d.Variants {
+				serves.Variants = append(serves.Variants, v.routed())
 			}
+			for _, v := range d.Shadows {
+				serves.ShadowVariants = append(serves.ShadowVariants, v.shadowing(d.totalWeight()))
+			}
+			serves.InferenceComponents = s.servingComponents(k)
 		}
-		made[e.Name] = variants
+		made[e.Name] = serves
 	}
 	return made
 }
@@ -162,12 +186,18 @@ func (v variant) routed() config.Variant {
 	return c
 }
 
+// shadowing is the variant as the router takes a shadow. Its weight is relative to that of the variant it shadows, which is not 0.
+func (v variant) shadowing(weight float64) config.ShadowVariant {
+	c := v.routed()
+	return config.ShadowVariant{Name: c.Name, Pool: c.Pool, Share: min(1, v.Weight/weight), Routing: c.Routing}
+}
+
 // validate finds what no operation could have made.
 func (s *state) validate() error {
 	if s.Version != stateVersion {
 		return fmt.Errorf("its version is %d, and this Warmpath reads %d", s.Version, stateVersion)
 	}
-	if s.Configs == nil || s.Endpoints == nil {
+	if s.Configs == nil || s.Endpoints == nil || s.Components == nil {
 		return errors.New("it has no endpoint_configs or no endpoints")
 	}
 	for k, c := range s.Configs {
@@ -186,15 +216,11 @@ func (s *state) validate() error {
 			return fmt.Errorf("endpoint %q: %w", e.Name, err)
 		}
 	}
-	return nil
+	return s.validateComponents()
 }
 
 func (e endpoint) validate() error {
-	want := map[status][2]bool{ // has a current and a next deployment
-		creating: {false, true}, updating: {true, true}, inService: {true, false}, failed: {false, false},
-	}
-	parts, known := want[e.Status]
-	if e.Status != deleting && (!known || parts != [2]bool{e.Current != nil, e.Next != nil}) {
+	if !e.Status.fits(e.Current != nil, e.Next != nil) {
 		return fmt.Errorf("status %q does not fit its deployments", e.Status)
 	}
 	for _, d := range []*deployment{e.Current, e.Next} {
@@ -204,7 +230,7 @@ func (e endpoint) validate() error {
 		if len(d.Variants) == 0 || d.totalWeight() <= 0 {
 			return errors.New("a deployment has no variant that could take a request")
 		}
-		for _, v := range d.Variants {
+		for _, v := range d.all() {
 			if err := check(&v.Settings); err != nil {
 				return fmt.Errorf("variant %q: %w", v.Settings.VariantName, err)
 			}

@@ -22,12 +22,15 @@ type store struct {
 func (f *store) load() (*state, error) {
 	data, err := os.ReadFile(f.path)
 	if errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(filepath.Dir(f.path)); err != nil {
+			return nil, fmt.Errorf("control plane: state file %s: %w; make the directory, or write another control_plane.state_file", f.path, err)
+		}
 		return emptyState(), nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("control plane: state file: %w", err)
 	}
-	s := &state{}
+	s := &state{Components: map[string]component{}} // older versions know none
 	err = json.Unmarshal(data, s, json.RejectUnknownMembers(true))
 	if err == nil {
 		err = s.validate()

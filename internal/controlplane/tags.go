@@ -13,7 +13,7 @@ type addTagsInput struct {
 	Tags []tag `json:"Tags" check:"required,length=..50"`
 }
 
-// resource names an endpoint or an endpoint configuration.
+// resource names an endpoint, an endpoint configuration or an inference component.
 type resource struct {
 	ResourceArn string `json:"ResourceArn" check:"required,length=..256,match=arn"`
 }
@@ -81,6 +81,13 @@ func (s *Server) tagged(in *state, arn string, change func([]tag) ([]tag, error)
 		if exists {
 			c.Tags, err = change(c.Tags)
 			next.Configs[key(name)] = c
+			return next, err
+		}
+	case arn == s.arn("inference-component", name):
+		c, exists := next.Components[key(name)]
+		if exists {
+			c.Tags, err = change(c.Tags)
+			next.Components[key(name)] = c
 			return next, err
 		}
 	}

@@ -100,13 +100,24 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request) (any, error) {
 	run := operations[name]
 	if r.Method != http.MethodPost || !ours || run == nil {
 		return nil, &apiError{http.StatusBadRequest, "UnknownOperationException",
-			fmt.Sprintf("The control plane does not know the operation '%s'.", clip(target))}
+			fmt.Sprintf("The control plane does not know the operation '%s'.%s", clip(target), elsewhere(name))}
 	}
 	answer, err := run(s, body)
 	if err == nil && !strings.HasPrefix(name, "Describe") && !strings.HasPrefix(name, "List") {
 		s.log.Info("control plane", "operation", name, "key", caller, "request", w.Header().Get("x-amzn-RequestId"))
 	}
 	return answer, err
+}
+
+// elsewhere says where to find what an operation of that name is about; "" = there is no such operation, but the path of an endpoint's.
+func elsewhere(name string) string {
+	switch {
+	case name == "":
+		return " Endpoints are called on the data listener."
+	case strings.HasSuffix(name, "Model") || strings.HasSuffix(name, "Models"):
+		return " Models are pools of replicas, which stand in Warmpath's configuration file."
+	}
+	return ""
 }
 
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
@@ -176,7 +187,7 @@ func kindName(k jsontext.Kind) string {
 	case '"':
 		return "a string"
 	case '0':
-		return "a number that does not fit"
+		return "a number, of this size or at all"
 	case '{':
 		return "an object"
 	case '[':

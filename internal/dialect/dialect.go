@@ -35,6 +35,8 @@ type Route struct {
 
 	// Endpoint is the one that the path names; empty = the model decides.
 	Endpoint string
+	// Component is the inference component that the path names; empty = none.
+	Component string
 	// Invocation is what is asked of SageMaker's runtime API, by which headers and answers are changed on their way.
 	Invocation Invocation
 	// EnginePath is the escaped path under which the engine serves this; empty = the client's own, or for an invocation the one that

@@ -47,13 +47,14 @@ func (SageMaker) Route(method, path string) (Route, bool) {
 // The operations that are known and not served.
 var (
 	errOperation = &Error{Status: http.StatusNotFound, Code: "unknown_path", Name: "UnknownOperationException",
-		Message: "there is no such operation; those of an endpoint are POST invocations, POST invocations-response-stream and, below openai/v1, OpenAI's"}
+		Message: "there is no such operation; those of an endpoint are POST invocations and POST invocations-response-stream, which take an inference component " +
+			"in a header, and OpenAI's below openai/v1 or inference-components/COMPONENT/openai/v1"}
 	errAsync = &Error{Status: http.StatusBadRequest, Code: "operation_not_supported",
 		Message: "asynchronous invocations are not supported: there is no store for their answers; call InvokeEndpoint or InvokeEndpointWithResponseStream"}
 	errBidirectional = &Error{Status: http.StatusBadRequest, Code: "operation_not_supported",
 		Message: "bidirectional streams are not supported; call InvokeEndpointWithResponseStream"}
-	errComponent = &Error{Status: http.StatusBadRequest, Code: "inference_component_not_found",
-		Message: "this endpoint has no inference components; call it without one"}
+	errComponentHeader = &Error{Status: http.StatusBadRequest, Code: "invalid_header",
+		Message: HeaderInferenceComponent + " is not taken on this path; name the inference component in it: /endpoints/NAME/inference-components/COMPONENT/openai/v1"}
 )
 
 // endpointRoute finds the route of what stands behind an endpoint's name.
@@ -61,8 +62,8 @@ func endpointRoute(method, operation string) Route {
 	if strings.HasPrefix(operation, "openai/v1/") {
 		return openAIRoute(method, strings.TrimPrefix(operation, "openai"))
 	}
-	if named, ok := strings.CutPrefix(operation, "inference-components/"); ok && strings.Contains(named, "/openai/v1/") {
-		return Route{Dialect: endpointOpenAI{}, Refusal: errComponent}
+	if named, ok := strings.CutPrefix(operation, "inference-components/"); ok {
+		return componentRoute(method, named)
 	}
 	if method != http.MethodPost {
 		return Route{Refusal: errOperation}
@@ -80,6 +81,18 @@ func endpointRoute(method, operation string) Route {
 	default:
 		r.Refusal = errOperation
 	}
+	return r
+}
+
+// componentRoute finds the route of what stands behind an inference component's name: OpenAI's APIs.
+func componentRoute(method, operation string) Route {
+	segment, path, _ := strings.Cut(operation, "/")
+	name, err := url.PathUnescape(segment)
+	if err != nil || name == "" || !strings.HasPrefix(path, "openai/v1/") {
+		return Route{Refusal: errOperation}
+	}
+	r := openAIRoute(method, strings.TrimPrefix(path, "openai"))
+	r.Component = name
 	return r
 }
 
@@ -106,7 +119,8 @@ type endpointOpenAI struct{ OpenAI }
 // Answer is that of OpenAI, with SageMaker's code where the fault is found before the model.
 func (d endpointOpenAI) Answer(e *Error) Answer {
 	switch e.Code {
-	case "endpoint_not_found", "variant_not_found", "inference_component_not_found", "invalid_header":
+	case "endpoint_not_found", "variant_not_found", "inference_component_not_found", "inference_component_required", "invalid_header",
+		"session_not_found", "session_gone", "session_mismatch":
 		return openAIAnswer(http.StatusBadRequest, "validation_error", e.Message)
 	}
 	return d.OpenAI.Answer(e)

@@ -16,6 +16,38 @@ func VariantNotFound(endpoint, variant string) *Error {
 		Message: "Variant " + clip(variant, maxEchoed) + " not found for Endpoint " + endpoint + "."}
 }
 
+// ComponentNotFound is the answer to the name of an inference component that its endpoint does not have.
+func ComponentNotFound(endpoint, component string) *Error {
+	return &Error{Status: http.StatusBadRequest, Code: "inference_component_not_found",
+		Message: "Inference Component " + clip(component, maxEchoed) + " not found for Endpoint " + endpoint + "."}
+}
+
+// NoComponents is the answer to the name of an inference component where the endpoint has variants with pools of their own. It begins
+// as SageMaker's does.
+func NoComponents(endpoint string) *Error {
+	return &Error{Status: http.StatusBadRequest, Code: "inference_component_not_found",
+		Message: "Inference Component Name header is not allowed for endpoints to which you dont plan to deploy inference components. " +
+			"Endpoint " + endpoint + " has none; call it without one."}
+}
+
+// ComponentRequired is the answer to a request that names no inference component where it must. It begins as SageMaker's does, by which
+// clients know it.
+func ComponentRequired(endpoint string, i Invocation) *Error {
+	where := "X-Amzn-SageMaker-Inference-Component"
+	if i == NoInvocation {
+		where = "the path, /endpoints/" + endpoint + "/inference-components/COMPONENT/openai/v1"
+	}
+	return &Error{Status: http.StatusBadRequest, Code: "inference_component_required",
+		Message: "Inference Component Name header is required for endpoints to which you plan to deploy inference components. " +
+			"Endpoint " + endpoint + " has them; name one in " + where + "."}
+}
+
+// NotOnVariant is the answer to a TargetVariant that is not the one of the inference component.
+func NotOnVariant(endpoint, variant, component string) *Error {
+	return &Error{Status: http.StatusBadRequest, Code: "variant_not_found",
+		Message: "Variant " + clip(variant, maxEchoed) + " of Endpoint " + endpoint + " has no Inference Component " + component + "."}
+}
+
 // ModelError is the answer to an engine's answer that is not one of success. It quotes the engine as SageMaker quotes a container.
 func ModelError(o Original) *Error {
 	side := "server"

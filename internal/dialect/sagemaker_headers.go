@@ -30,6 +30,7 @@ type constraint struct {
 
 const (
 	namePattern      = "[a-zA-Z0-9](-*[a-zA-Z0-9])*"
+	componentPattern = `[a-zA-Z0-9]([\-a-zA-Z0-9]*[a-zA-Z0-9])?`
 	printablePattern = `\A\S[\p{Print}]*\z`
 )
 
@@ -44,26 +45,25 @@ var constraints = [...]constraint{
 	{HeaderPrefix + "Target-Container-Hostname", "targetContainerHostname", 63, namePattern, isName},
 	{HeaderPrefix + "Inference-Id", "inferenceId", 64, printablePattern, isPrintable},
 	{HeaderPrefix + "Enable-Explanations", "enableExplanations", 64, ".*", isASCII},
+	{HeaderInferenceComponent, "inferenceComponentName", 63, componentPattern, isName},
 	{HeaderPrefixAwareID, "prefixAwareId", 64, printablePattern, isPrintable},
-	{headerSession, "sessionId", 256, "(NEW_SESSION)|" + namePattern, isSession},
+	{HeaderSession, "sessionId", 256, "(NEW_SESSION)|" + namePattern, isSession},
 }
 
 // streamSession is the constraint of a streamed invocation, which cannot begin a session.
-var streamSession = constraint{headerSession, "sessionId", 256, namePattern, isName}
-
-const headerSession = HeaderPrefix + "Session-Id"
+var streamSession = constraint{HeaderSession, "sessionId", 256, namePattern, isName}
 
 // Check finds what SageMaker would refuse of a request's headers; nil = nothing, or another API.
 func (r Route) Check(h http.Header) *Error {
-	if r.Endpoint != "" && h.Get(HeaderInferenceComponent) != "" {
-		return errComponent
-	}
 	if r.Invocation == NoInvocation {
+		if r.Endpoint != "" && h.Get(HeaderInferenceComponent) != "" { // SageMaker refuses it there, whatever its value
+			return errComponentHeader
+		}
 		return nil
 	}
 	var found []string
 	for _, c := range constraints {
-		if c.header == headerSession && r.Invocation == InvokeStream {
+		if c.header == HeaderSession && r.Invocation == InvokeStream {
 			c = streamSession
 		}
 		found = c.appendViolations(found, h.Get(c.header))
@@ -111,4 +111,4 @@ func isName(s string) bool {
 	}) < 0
 }
 
-func isSession(s string) bool { return s == "NEW_SESSION" || isName(s) }
+func isSession(s string) bool { return s == NewSession || isName(s) }

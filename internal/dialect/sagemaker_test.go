@@ -18,6 +18,7 @@ import (
 // summary is what tests compare of a route.
 type summary struct {
 	API, Endpoint, EnginePath, Refusal string
+	Component                          string
 	Invocation                         Invocation
 	Shape                              prompt.Shape
 	Window                             Window
@@ -27,7 +28,7 @@ type summary struct {
 
 func summaryOf(r Route) summary {
 	s := summary{
-		API: fmt.Sprintf("%T", r.Dialect), Endpoint: r.Endpoint, EnginePath: r.EnginePath, Invocation: r.Invocation, Shape: r.Shape,
+		API: fmt.Sprintf("%T", r.Dialect), Endpoint: r.Endpoint, Component: r.Component, EnginePath: r.EnginePath, Invocation: r.Invocation, Shape: r.Shape,
 		Window: r.Window, Models: r.Models, Model: r.Model,
 	}
 	if r.Refusal != nil {
@@ -46,29 +47,37 @@ func TestRoutes(t *testing.T) {
 	unknown := native1
 	unknown.Endpoint, unknown.Refusal = "e", "unknown_path"
 	for request, want := range map[string]summary{
-		"POST /invocations":                                     native1,
-		"POST /endpoints/e/invocations":                         at(native1, "e", Invoke),
-		"POST /endpoints/a%20b%2fc/invocations":                 at(native1, "a b/c", Invoke),
-		"POST /endpoints/e/invocations-response-stream":         at(native1, "e", InvokeStream),
-		"POST /endpoints/e/async-invocations":                   unserved,
-		"POST /endpoints/e/invocations-bidirectional-stream":    unserved,
-		"GET /endpoints/e/invocations":                          refused(native, "unknown_path"),
-		"POST /endpoints/e/invocation":                          unknown,
-		"POST /endpoints/e":                                     unknown,
-		"POST /endpoints/e/openai/v1":                           unknown,
-		"POST /endpoints/e/v1/chat/completions":                 unknown,
-		"POST /endpoints/":                                      {API: native, Refusal: "unknown_path"},
-		"POST /endpoints//invocations":                          {API: native, Refusal: "unknown_path"},
-		"POST /endpoints/%zz/invocations":                       {API: native, Refusal: "unknown_path"},
-		"POST /endpoints/e/openai/v1/chat/completions":          {API: openAI, Endpoint: "e", EnginePath: "/v1/chat/completions", Shape: prompt.ShapeChat, Window: TextWindow},
-		"POST /endpoints/e/openai/v1/completions":               {API: openAI, Endpoint: "e", EnginePath: "/v1/completions", Shape: prompt.ShapeCompletion, Window: TextWindow},
-		"POST /endpoints/e/openai/v1/messages":                  {API: anthropic, Endpoint: "e", EnginePath: "/v1/messages", Shape: prompt.ShapeAnthropic, Window: TextWindow},
-		"GET /endpoints/e/openai/v1/models":                     {API: openAI, Endpoint: "e", EnginePath: "/v1/models", Models: true},
-		"GET /endpoints/e/openai/v1/models/org%2Fm":             {API: openAI, Endpoint: "e", EnginePath: "/v1/models/org%2Fm", Models: true, Model: "org/m"},
-		"POST /endpoints/e/openai/v1/audio/x":                   {API: openAI, Endpoint: "e", EnginePath: "/v1/audio/x"},
-		"POST /endpoints/e/inference-components/c/openai/v1/x":  refused(openAI, "inference_component_not_found"),
-		"POST /endpoints/e/inference-components/c/invocations":  unknown,
-		"GET /endpoints/e/inference-components/c/openai/v1/any": refused(openAI, "inference_component_not_found"),
+		"POST /invocations":                                    native1,
+		"POST /endpoints/e/invocations":                        at(native1, "e", Invoke),
+		"POST /endpoints/a%20b%2fc/invocations":                at(native1, "a b/c", Invoke),
+		"POST /endpoints/e/invocations-response-stream":        at(native1, "e", InvokeStream),
+		"POST /endpoints/e/async-invocations":                  unserved,
+		"POST /endpoints/e/invocations-bidirectional-stream":   unserved,
+		"GET /endpoints/e/invocations":                         refused(native, "unknown_path"),
+		"POST /endpoints/e/invocation":                         unknown,
+		"POST /endpoints/e":                                    unknown,
+		"POST /endpoints/e/openai/v1":                          unknown,
+		"POST /endpoints/e/v1/chat/completions":                unknown,
+		"POST /endpoints/":                                     {API: native, Refusal: "unknown_path"},
+		"POST /endpoints//invocations":                         {API: native, Refusal: "unknown_path"},
+		"POST /endpoints/%zz/invocations":                      {API: native, Refusal: "unknown_path"},
+		"POST /endpoints/e/openai/v1/chat/completions":         {API: openAI, Endpoint: "e", EnginePath: "/v1/chat/completions", Shape: prompt.ShapeChat, Window: TextWindow},
+		"POST /endpoints/e/openai/v1/completions":              {API: openAI, Endpoint: "e", EnginePath: "/v1/completions", Shape: prompt.ShapeCompletion, Window: TextWindow},
+		"POST /endpoints/e/openai/v1/messages":                 {API: anthropic, Endpoint: "e", EnginePath: "/v1/messages", Shape: prompt.ShapeAnthropic, Window: TextWindow},
+		"GET /endpoints/e/openai/v1/models":                    {API: openAI, Endpoint: "e", EnginePath: "/v1/models", Models: true},
+		"GET /endpoints/e/openai/v1/models/org%2Fm":            {API: openAI, Endpoint: "e", EnginePath: "/v1/models/org%2Fm", Models: true, Model: "org/m"},
+		"POST /endpoints/e/openai/v1/audio/x":                  {API: openAI, Endpoint: "e", EnginePath: "/v1/audio/x"},
+		"POST /endpoints/e/inference-components/c/openai/v1/x": {API: openAI, Endpoint: "e", Component: "c", EnginePath: "/v1/x"},
+		"POST /endpoints/e/inference-components/c-1/openai/v1/chat/completions": {
+			API: openAI, Endpoint: "e", Component: "c-1", EnginePath: "/v1/chat/completions", Shape: prompt.ShapeChat, Window: TextWindow},
+		"POST /endpoints/e/inference-components/c/openai/v1/messages": {
+			API: anthropic, Endpoint: "e", Component: "c", EnginePath: "/v1/messages", Shape: prompt.ShapeAnthropic, Window: TextWindow},
+		"GET /endpoints/e/inference-components/a%20b/openai/v1/models": {API: openAI, Endpoint: "e", Component: "a b", EnginePath: "/v1/models", Models: true},
+		"POST /endpoints/e/inference-components/c/invocations":         refused(native, "unknown_path"),
+		"POST /endpoints/e/inference-components//openai/v1/x":          refused(native, "unknown_path"),
+		"POST /endpoints/e/inference-components/%zz/openai/v1/x":       refused(native, "unknown_path"),
+		"POST /endpoints/e/inference-components/c":                     refused(native, "unknown_path"),
+		"POST /endpoints/e/inference-components":                       unknown,
 	} {
 		method, path, _ := strings.Cut(request, " ")
 		r, ok := Recognise(method, path)
@@ -126,6 +135,8 @@ func TestHeadersOfAnInvocation(t *testing.T) {
 		"hint with space":  {header: map[string]string{"X-Amzn-SageMaker-Prefix-Aware-Id": " x"}, want: "1 validation error detected: Value ' x' at 'prefixAwareId'" + failed + `satisfy regular expression pattern: \A\S[\p{Print}]*\z`},
 		"hint not ASCII":   {header: map[string]string{"X-Amzn-SageMaker-Prefix-Aware-Id": "é"}, want: "1 validation error detected: Value 'é' at 'prefixAwareId'" + failed + `satisfy regular expression pattern: \A\S[\p{Print}]*\z`},
 		"attributes":       {header: map[string]string{"X-Amzn-SageMaker-Custom-Attributes": long}, want: "1 validation error detected: Value '" + long[:63] + "' at 'customAttributes'" + failed + "have length less than or equal to 1024"},
+		"component":        {header: map[string]string{"X-Amzn-SageMaker-Inference-Component": "c--1"}},
+		"component's form": {header: map[string]string{"X-Amzn-SageMaker-Inference-Component": "c_1"}, want: "1 validation error detected: Value 'c_1' at 'inferenceComponentName'" + failed + `satisfy regular expression pattern: [a-zA-Z0-9]([\-a-zA-Z0-9]*[a-zA-Z0-9])?`},
 		"variant":          {header: map[string]string{"X-Amzn-SageMaker-Target-Variant": "-v"}, want: "1 validation error detected: Value '-v' at 'targetVariant'" + failed + "satisfy regular expression pattern: [a-zA-Z0-9](-*[a-zA-Z0-9])*"},
 		"inference id":     {header: map[string]string{"X-Amzn-SageMaker-Inference-Id": "a\tb"}, want: "1 validation error detected: Value 'a\tb' at 'inferenceId'" + failed + `satisfy regular expression pattern: \A\S[\p{Print}]*\z`},
 		"session":          {header: map[string]string{"X-Amzn-SageMaker-Session-Id": "s_1"}, want: "1 validation error detected: Value 's_1' at 'sessionId'" + failed + "satisfy regular expression pattern: (NEW_SESSION)|[a-zA-Z0-9](-*[a-zA-Z0-9])*"},
@@ -152,8 +163,10 @@ func TestHeadersOfAnInvocation(t *testing.T) {
 		}
 	}
 	component := http.Header{HeaderInferenceComponent: {"c"}}
-	if err := (Route{Endpoint: "e"}).Check(component); err == nil || err.Code != "inference_component_not_found" {
-		t.Errorf("an inference component: got %v", err)
+	for _, route := range []Route{{Endpoint: "e"}, {Endpoint: "e", Component: "c"}} {
+		if err := route.Check(component); err == nil || err.Code != "invalid_header" {
+			t.Errorf("an inference component in a header of the OpenAI route: got %v", err)
+		}
 	}
 }
 
@@ -196,7 +209,10 @@ func TestEveryErrorOfTheRuntime(t *testing.T) {
 		"unknown variant":    {VariantNotFound("e", "v"), named(400, "ValidationError", "Variant v not found for Endpoint e.")},
 		"unknown operation":  {errOperation, named(404, "UnknownOperationException", errOperation.Message)},
 		"asynchronous":       {errAsync, named(400, "ValidationError", errAsync.Message)},
-		"component":          {errComponent, named(400, "ValidationError", errComponent.Message)},
+		"component":          {ComponentNotFound("e", "c"), named(400, "ValidationError", "Inference Component c not found for Endpoint e.")},
+		"no components":      {NoComponents("e"), named(400, "ValidationError", NoComponents("e").Message)},
+		"no component named": {ComponentRequired("e", Invoke), named(400, "ValidationError", ComponentRequired("e", Invoke).Message)},
+		"another's variant":  {NotOnVariant("e", "v", "c"), named(400, "ValidationError", "Variant v of Endpoint e has no Inference Component c.")},
 		"unknown model":      {&Error{Status: 404, Message: "m"}, named(400, "ValidationError", "m")},
 		"bad coding":         {&Error{Status: 415, Message: "m"}, named(400, "ValidationError", "m")},
 		"slow body":          {&Error{Status: 408, Message: "m"}, named(400, "ValidationError", "m")},
@@ -240,7 +256,9 @@ func TestErrorsOfTheOpenAIRoute(t *testing.T) {
 	}{
 		"unknown endpoint": {EndpointNotFound("e"), answer(400, "invalid_request_error", "validation_error", "Endpoint e not found.")},
 		"unknown variant":  {VariantNotFound("e", "v"), answer(400, "invalid_request_error", "validation_error", "Variant v not found for Endpoint e.")},
-		"component":        {errComponent, answer(400, "invalid_request_error", "validation_error", errComponent.Message)},
+		"component":        {ComponentNotFound("e", "c"), answer(400, "invalid_request_error", "validation_error", "Inference Component c not found for Endpoint e.")},
+		"none named":       {ComponentRequired("e", NoInvocation), answer(400, "invalid_request_error", "validation_error", ComponentRequired("e", NoInvocation).Message)},
+		"header":           {errComponentHeader, answer(400, "invalid_request_error", "validation_error", errComponentHeader.Message)},
 		"not JSON":         {&Error{Status: 400, Code: "invalid_json", Message: "m"}, answer(400, "invalid_request_error", "invalid_json", "m")},
 		"nobody":           {&Error{Status: 503, Code: "no_replica", Message: "m", RetryAfter: 1}, answer(503, "server_error", "no_replica", "m")},
 	} {

@@ -61,6 +61,12 @@ func (s *Server) api(parse func(jsontext.Value) (job, error), fail errorWriter) 
 		if x.strikeBefore() {
 			return
 		}
+		if err == nil && r.URL.Path == invocationsPath {
+			var done bool
+			if done, err = x.session(body); done {
+				return
+			}
+		}
 		if err == nil {
 			x.job, err = parse(body)
 		}

@@ -18,7 +18,7 @@ var generators = map[string]struct {
 	"/v1/embeddings":       {parseEmbedding, openAIError},
 	"/v1/responses":        {parseResponse, openAIError},
 	"/v1/messages":         {parseMessages, messagesError},
-	"/invocations":         {parseInvocation, openAIError},
+	invocationsPath:        {parseInvocation, openAIError},
 }
 
 // Requests returns what a Server would submit to its core for a POST of body to path: one Request for each answer, with

@@ -42,7 +42,8 @@ type Server struct {
 	requests atomic.Uint64
 	ids      atomic.Uint64 // answers named so far
 	wake     chan struct{} // holds a token when the engine may have something to do
-	refuse   func(bool)    // opens and closes the port, if the server has one
+	sessions sessions
+	refuse   func(bool) // opens and closes the port, if the server has one
 
 	mu      sync.Mutex // guards what follows
 	core    *Core
@@ -66,6 +67,8 @@ func New(o Options) (*Server, error) {
 		wake:    make(chan struct{}, 1),
 		core:    core,
 		config:  core.Config(),
+
+		sessions: sessions{ttl: o.Sessions},
 	}
 	s.metrics = newMetrics(s)
 	s.faults = &faultBook{rand: o.Rand, changed: s.faultsChanged}

@@ -31,13 +31,25 @@ type Pool struct {
 	KeepOnDisconnect bool
 }
 
-// Variant is a weighted part of an endpoint: a pool and the strategy by which its replicas are chosen.
+// Variant is a weighted part of an endpoint, or an inference component of one: a pool and the strategy by which its replicas are
+// chosen.
 type Variant struct {
-	Name     string
+	Name string
+	// Component is the inference component that this is, of the variant Name; empty = the variant itself. Its replicas are its copies.
+	Component string
+
 	Weight   float64 // relative to the endpoint's other variants, 0 or more
 	Pool     *Pool
 	Strategy routing.Strategy
 	Options  routing.Options // the strategy's settings, to be shown
+}
+
+// Label tells the variant from the endpoint's others in metrics and logs: NAME, or NAME/COMPONENT.
+func (v *Variant) Label() string {
+	if v.Component == "" {
+		return v.Name
+	}
+	return v.Name + "/" + v.Component
 }
 
 // Timeouts limit an engine's answer; 0 = no limit.
@@ -54,15 +66,20 @@ type Endpoint struct {
 	Aliases  map[string]string // name a client may use -> model name sent to the engine
 	Strict   bool              // refuse unknown models even if this is the only endpoint
 	NameOnly bool              // no model leads here, only the endpoint's name
-	Timeouts Timeouts
+	// ByComponent says that Variants are inference components, of which each request must name one.
+	ByComponent bool
+	Timeouts    Timeouts
 	// InjectUsage asks engines for the usage of streamed answers and takes it out again, where clients do not ask for it themselves.
 	InjectUsage bool
 	// InvocationsPath is the escaped path under which the engines take the invocations of SageMaker's runtime API.
 	InvocationsPath string
+	// SessionTTL is how long a session lasts whose engine does not say.
+	SessionTTL time.Duration
 	// MaxAttempts is how many replicas one request may be sent to, 1 or more.
 	MaxAttempts int
 	Budget      *Budget
 	Variants    []*Variant
+	Shadows     []*Shadow
 	// Recorder takes every ended request; nil = nothing is recorded.
 	Recorder *recording.Recorder
 }
@@ -76,8 +93,26 @@ func (e *Endpoint) Variant(name string) *Variant {
 	return e.Variants[i]
 }
 
+// Component finds an inference component by its name; nil = there is none.
+func (e *Endpoint) Component(name string) *Variant {
+	i := slices.IndexFunc(e.Variants, func(v *Variant) bool { return v.Component == name && e.ByComponent })
+	if i < 0 {
+		return nil
+	}
+	return e.Variants[i]
+}
+
+// engineModel is a model as the engine knows it, by one of the names that the endpoint has for its models.
+func (e *Endpoint) engineModel(name string) (model string, known bool) {
+	if slices.Contains(e.Models, name) {
+		return name, true
+	}
+	model, known = e.Aliases[name]
+	return model, known
+}
+
 // Pick chooses a variant by weight among those that have a replica to offer, or among all if none has. draw is uniform in
-// [0, 1).
+// [0, 1). The endpoint must not be one ByComponent.
 func (e *Endpoint) Pick(draw float64) *Variant {
 	if len(e.Variants) == 1 {
 		return e.Variants[0]

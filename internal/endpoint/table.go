@@ -25,14 +25,16 @@ type route struct {
 	model    string // as the engine knows it
 }
 
-// NewTable indexes the endpoints. No model or alias may belong to two of them; the configuration's validation sees to that.
+// NewTable indexes the endpoints. No model or alias may belong to two of those that models lead to; the configuration's validation
+// sees to that.
 func NewTable(endpoints []*Endpoint) *Table {
 	t := &Table{endpoints: slices.Clone(endpoints), byModel: map[string]route{}}
 	slices.SortFunc(t.endpoints, func(a, b *Endpoint) int { return strings.Compare(a.Name, b.Name) })
 	for _, e := range t.endpoints {
-		if !e.NameOnly {
-			t.modelled = append(t.modelled, e)
+		if e.NameOnly {
+			continue
 		}
+		t.modelled = append(t.modelled, e)
 		for _, m := range e.Models {
 			t.byModel[m] = route{e, m}
 		}
@@ -75,9 +77,9 @@ func (t *Table) Named(name, model string) (*Endpoint, string, error) {
 		return nil, "", ErrUnknownName
 	}
 	e := t.endpoints[i]
-	switch r, known := t.byModel[model]; {
-	case known && r.endpoint == e:
-		return e, r.model, nil
+	switch engines, known := e.engineModel(model); {
+	case known:
+		return e, engines, nil
 	case model != "" && e.Strict:
 		return nil, "", ErrUnknownModel
 	}

@@ -69,3 +69,40 @@ func TestModelsLeadPastEndpointsThatHaveOnlyAName(t *testing.T) {
 		})
 	}
 }
+
+// Endpoints that only have a name may serve the same models, under the same aliases.
+func TestNamedKnowsItsOwnModelsOnly(t *testing.T) {
+	blue := &Endpoint{Name: "blue", NameOnly: true, Models: []string{"m"}, Aliases: map[string]string{"x": "m"}}
+	green := &Endpoint{Name: "green", NameOnly: true, Strict: true, Aliases: map[string]string{"x": "n"}}
+	table := NewTable([]*Endpoint{blue, green})
+	for _, c := range []struct {
+		name, model, engines string
+		err                  error
+	}{
+		{"blue", "x", "m", nil}, {"green", "x", "n", nil}, {"blue", "m", "m", nil}, {"green", "m", "", ErrUnknownModel},
+	} {
+		if _, model, err := table.Named(c.name, c.model); model != c.engines || !errors.Is(err, c.err) {
+			t.Errorf("%s, %s: got %q, %v, want %q, %v", c.name, c.model, model, err, c.engines, c.err)
+		}
+	}
+	for _, model := range []string{"x", "m"} {
+		if e, _, err := table.Resolve(model, true); e != nil || !errors.Is(err, ErrUnknownModel) {
+			t.Errorf("the model %s leads to %v, %v", model, e, err)
+		}
+	}
+}
+
+func TestComponent(t *testing.T) {
+	a, b := &Variant{Name: "main", Component: "a"}, &Variant{Name: "main", Component: "b"}
+	e := &Endpoint{Variants: []*Variant{a, b}, ByComponent: true}
+	if e.Component("a") != a || e.Component("b") != b || e.Component("main") != nil || e.Component("") != nil {
+		t.Error("a component is not found by its name alone")
+	}
+	without := &Endpoint{Variants: []*Variant{{Name: "main"}}}
+	if without.Component("") != nil || without.Component("main") != nil {
+		t.Error("an endpoint without components has one")
+	}
+	if a.Label() != "main/a" || without.Variants[0].Label() != "main" {
+		t.Errorf("labels are %s and %s", a.Label(), without.Variants[0].Label())
+	}
+}

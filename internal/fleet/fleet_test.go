@@ -552,3 +552,26 @@ func FuzzNewReplica(f *testing.F) {
 		}
 	})
 }
+
+func TestOnlyOneOfAView(t *testing.T) {
+	f := New(Options{})
+	f.Apply([]Target{{URL: "http://a:1"}, {URL: "http://b:1"}, {URL: "http://c:1", Draining: true}, {URL: "http://d:1"}})
+	all := f.View().Replicas
+	for _, r := range all[:3] {
+		f.SetHealth(r, true)
+	}
+	for i, want := range []bool{true, true, true, false} { // ready, ready, draining, starting
+		narrow := f.View().Only(all[i])
+		if got := len(narrow.Eligible) == 1 && narrow.Eligible[0] == all[i]; got != want || len(narrow.Eligible) > 1 || len(narrow.Replicas) != 4 {
+			t.Errorf("%s: eligible %v, want %t", all[i].ID(), narrow.Eligible, want)
+		}
+	}
+	f.Apply([]Target{{URL: "http://b:1"}, {URL: "http://d:1"}})
+	if narrow := f.View().Only(all[0]); len(narrow.Eligible) != 0 {
+		t.Error("a removed replica is eligible")
+	}
+	f.SetHealth(all[1], false)
+	if narrow := f.View().Only(all[1]); !narrow.Degraded || len(narrow.Eligible) != 1 {
+		t.Error("where nothing is ready, the session's replica is not tried")
+	}
+}

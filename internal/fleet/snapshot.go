@@ -70,6 +70,18 @@ type View struct {
 	Degraded bool
 	// SlowStart is the window over which a joining replica takes a growing share of cold work; 0 = none.
 	SlowStart time.Duration
+
+	draining []*Replica
+}
+
+// Only narrows the view to one replica, for a request that belongs to it. A draining one still takes such a request; one that may not
+// be asked now leaves nobody eligible.
+func (v *View) Only(r *Replica) *View {
+	narrow := &View{Replicas: v.Replicas, Degraded: v.Degraded, SlowStart: v.SlowStart}
+	if slices.Contains(v.Eligible, r) || slices.Contains(v.draining, r) {
+		narrow.Eligible = []*Replica{r}
+	}
+	return narrow
 }
 
 // build sorts the replicas and picks the eligible ones. A fleet in which nothing is ready still tries: a probe can be wrong
@@ -80,6 +92,7 @@ func build(all map[string]*Replica, slowStart time.Duration) *View {
 		v.Replicas = append(v.Replicas, r)
 	}
 	slices.SortFunc(v.Replicas, func(a, b *Replica) int { return strings.Compare(a.id, b.id) })
+	v.draining = v.filter(func(s State) bool { return s == Draining })
 	v.Eligible = v.filter(func(s State) bool { return s == Ready || s == HalfOpen })
 	if len(v.Eligible) > 0 {
 		return v

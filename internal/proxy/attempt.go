@@ -37,6 +37,7 @@ type call struct {
 	frames    *framer // nil = the answer passes as it is
 	announced int     // trailers named in the answer's header
 	answered  bool    // the engine's answer came to its end, and was one of success
+	clerical  bool    // it opened or closed a session, which teaches nothing of how long a prompt takes
 }
 
 const bufferSize = 32 << 10
@@ -48,7 +49,7 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, bufferSize); return 
 func (x *exchange) attempt() (*failure, *dialect.Error) {
 	lease, flight := x.acquire()
 	if lease == nil {
-		return nil, noReplica()
+		return nil, x.nobody()
 	}
 	x.rec.Attempts++
 	x.tried = append(x.tried, lease.Replica())
@@ -74,7 +75,7 @@ func (x *exchange) attempt() (*failure, *dialect.Error) {
 func (x *exchange) newCall(lease *fleet.Lease, flight routing.Flight) *call {
 	c := &call{x: x, lease: lease, flight: flight, replica: lease.Replica(), lost: lease.Replica().Lost(), buf: buffers.Get().(*[]byte)}
 	ctx := x.r.Context()
-	if x.plan.variant.Pool.KeepOnDisconnect {
+	if x.plan.variant.Pool.KeepOnDisconnect && x.shadow == nil { // a shadow's client never leaves; only Close ends it
 		ctx = context.WithoutCancel(ctx)
 	}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
@@ -100,7 +101,7 @@ func (c *call) report() {
 		return
 	}
 	rec := &c.x.rec
-	o := routing.Outcome{At: c.x.Now(), Answered: c.answered, Streamed: c.x.plan.stream}
+	o := routing.Outcome{At: c.x.Now(), Answered: c.answered && !c.clerical, Streamed: c.x.plan.stream}
 	switch {
 	case !c.answered || c.x.plan.batch: // of several prompts, engines report the tokens of all, or of one
 	case rec.HasUsage:
@@ -125,6 +126,7 @@ func (c *call) send() *failure {
 		return c.failed(err)
 	}
 	c.resp = resp
+	c.x.opening = c.x.opening || resp.StatusCode < 400 && opens(c.x.route, c.x.r.Header)
 	return nil
 }
 
@@ -177,7 +179,7 @@ func (x *exchange) enginePath() (path, escaped string) {
 // passed on before the first byte of the body: until then the request can still move to another replica.
 func (c *call) awaitFirstByte() *failure {
 	for c.n == 0 && c.end == nil {
-		c.n, c.end = c.resp.Body.Read(*c.buf)
+		c.n = c.read(*c.buf)
 	}
 	if c.n == 0 && !errors.Is(c.end, io.EOF) {
 		return c.failed(c.end)
@@ -188,6 +190,14 @@ func (c *call) awaitFirstByte() *failure {
 	}
 	c.x.rec.FirstByte = c.x.Now().Sub(c.x.rec.Start)
 	return nil
+}
+
+// read reads on in the engine's answer and notes when that has ended.
+func (c *call) read(into []byte) (n int) {
+	if n, c.end = c.resp.Body.Read(into); c.end != nil {
+		c.x.rec.EngineDone = c.x.Now().Sub(c.x.rec.Start)
+	}
+	return n
 }
 
 // failed finds out why a call has failed: this side ended it, or the replica did.

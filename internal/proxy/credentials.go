@@ -42,7 +42,6 @@ func (x *exchange) permit(e *endpoint.Endpoint) *dialect.Error {
 	if x.caller.May(e.Name) {
 		return nil
 	}
-	x.rec.Endpoint = e.Name
 	r := auth.Denied("this key may not use the endpoint that serves the request; use another key, or have the endpoint added to its list")
 	return &dialect.Error{Status: http.StatusForbidden, Code: r.Code, Name: r.AWS, Message: r.Message}
 }

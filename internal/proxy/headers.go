@@ -110,8 +110,8 @@ func setDefault(h http.Header, name, value string) {
 func (x *exchange) decorate(h http.Header) {
 	if x.route.Endpoint != "" {
 		h["X-Amzn-Requestid"] = []string{x.rec.ID}
-		if x.rec.Variant != "" {
-			h["X-Amzn-Invoked-Production-Variant"] = []string{x.rec.Variant}
+		if x.plan != nil {
+			h["X-Amzn-Invoked-Production-Variant"] = []string{x.plan.variant.Name}
 		}
 	}
 	if !x.DecisionHeaders {

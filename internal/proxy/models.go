@@ -31,7 +31,8 @@ type model struct {
 }
 
 // listModels answers GET /v1/models and /v1/models/{id}: the names that the configuration gives, and for endpoints that answer to
-// any model those that their replicas give, as far as the caller may use them. Behind an endpoint's name it lists that one's.
+// any model those that their replicas give, as far as the caller may use them. Behind an endpoint's name it lists that one's, behind
+// an inference component's those that its copies give.
 func (x *exchange) listModels() *dialect.Error {
 	if err := x.prove(); err != nil {
 		return err
@@ -45,6 +46,13 @@ func (x *exchange) listModels() *dialect.Error {
 		if err := x.permit(e); err != nil {
 			return err
 		}
+		c, refusal := namedComponent(e, x.route.Component)
+		switch {
+		case refusal != nil:
+			return refusal
+		case c != nil:
+			return x.listNames(servedBy(x.r.Context(), c))
+		}
 		endpoints = []*endpoint.Endpoint{e}
 	}
 	var names []string
@@ -54,9 +62,14 @@ func (x *exchange) listModels() *dialect.Error {
 		}
 		names = slices.AppendSeq(append(names, e.Models...), maps.Keys(e.Aliases))
 		if len(e.Models) == 0 {
-			names = append(names, servedBy(x.r.Context(), e)...)
+			names = append(names, servedBy(x.r.Context(), e.Variants...)...)
 		}
 	}
+	return x.listNames(names)
+}
+
+// listNames answers with models, or with the one among them that is asked for.
+func (x *exchange) listNames(names []string) *dialect.Error {
 	slices.Sort(names)
 	names = slices.Compact(names)
 	list := make([]model, len(names))
@@ -88,13 +101,13 @@ func (x *exchange) answer(v any) *dialect.Error {
 	return nil
 }
 
-// servedBy asks the replicas of an endpoint what they serve, all at once.
-func servedBy(ctx context.Context, e *endpoint.Endpoint) []string {
+// servedBy asks the replicas of variants what they serve, all at once.
+func servedBy(ctx context.Context, variants ...*endpoint.Variant) []string {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	answers := make(chan []string)
 	asked := 0
-	for _, v := range e.Variants {
+	for _, v := range variants {
 		for _, r := range v.Pool.Fleet.View().Eligible {
 			asked++
 			go func() {

@@ -13,9 +13,11 @@ import (
 	"github.com/warmpath/warmpath/internal/telemetry"
 )
 
-// upgrades says that a request wants to leave HTTP (a websocket, as for /v1/realtime).
+// upgrades says that a request wants to leave HTTP for a websocket, as for /v1/realtime: a GET (RFC 6455 section 4.1). Other wishes
+// may be ignored (RFC 9110 section 7.8), and must be: Java's client and curl ask for h2c with any request, and with a body.
 func upgrades(r *http.Request) bool {
-	return r.Header.Get("Upgrade") != "" && httpguts.HeaderValuesContainsToken(r.Header["Connection"], "Upgrade")
+	return r.Method == http.MethodGet && httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], "websocket") &&
+		httpguts.HeaderValuesContainsToken(r.Header["Connection"], "Upgrade")
 }
 
 // passThrough tunnels a request that changes protocols. The model can only stand in the query, and nothing can be sent twice: it
@@ -31,7 +33,7 @@ func (x *exchange) passThrough() *dialect.Error {
 	plan := x.plan
 	lease, flight := x.acquire()
 	if lease == nil {
-		return noReplica()
+		return x.nobody()
 	}
 	defer func() {
 		lease.Release()

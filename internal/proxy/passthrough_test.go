@@ -88,3 +88,23 @@ func TestUpgradeBehindAnEndpoint(t *testing.T) {
 	}
 	g.idle(t)
 }
+
+// TestWishesForOtherProtocolsAreIgnored: of a tunnel they would get neither the body read nor another replica.
+func TestWishesForOtherProtocolsAreIgnored(t *testing.T) {
+	for _, test := range []struct{ method, path, upgrade string }{
+		{"POST", "/v1/chat/completions", "h2c"},
+		{"POST", "/v1/chat/completions", "websocket"}, // a body makes it no handshake
+		{"GET", "/v1/files", "h2c"},
+		{"GET", "/v1/files", "TLS/1.3, h2c"},
+	} {
+		engine := newReplica(t, nil)
+		g := newRigAt(t, routing.NameRandom, refusing, engine.URL)
+		answer := exchangeRaw(t, g.URL, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: %s\r\nHTTP2-Settings: AAMAAABk\r\nContent-Length: 2\r\n\r\n{}",
+			test.method, test.path, test.upgrade))
+		seen := engine.received()
+		if !strings.HasPrefix(answer, "HTTP/1.1 200") || len(seen) != 1 || string(seen[0].body) != "{}" ||
+			seen[0].header.Get("Upgrade") != "" || seen[0].header.Get("Http2-Settings") != "" {
+			t.Errorf("%+v: got %q, the engine %v", test, answer, seen)
+		}
+	}
+}

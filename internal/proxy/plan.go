@@ -35,13 +35,16 @@ type plan struct {
 	injected bool   // body asks for a usage that the client does not expect
 	batch    bool   // body holds several prompts
 
+	session *membership // that the request belongs to; nil = none
+
 	chain *[]uint64 // the memory of query.Chain, to go back to the pool; nil = none
 
 	encode func(dst []byte) []byte // appends the prompt's beginning for a recording, while the client's body is there; nil = not recorded
 }
 
-// planFor reads a request and decides everything but the replica. It changes nothing and is what explain shows.
-func (p *Proxy) planFor(s *Settings, route dialect.Route, r *http.Request, raw []byte) (*plan, *dialect.Error) {
+// planFor reads a request and decides everything but the replica: for the client, or for a copy to a shadow. It changes nothing and is
+// what explain shows. Beside an error there is a plan if the endpoint is known.
+func (p *Proxy) planFor(s *Settings, route dialect.Route, r *http.Request, raw []byte, shadow *endpoint.Shadow) (*plan, *dialect.Error) {
 	if err := route.Check(r.Header); err != nil {
 		return nil, err
 	}
@@ -58,25 +61,38 @@ func (p *Proxy) planFor(s *Settings, route dialect.Route, r *http.Request, raw [
 	if err := made.resolve(s.Table, route.Endpoint, model, named); err != nil {
 		return nil, err
 	}
+	if shadow != nil {
+		made.endpoint = shadow.As
+	}
 	made.edit(&parsed, model)
-	if err := made.choose(route, r.Header, float64(p.Random()>>11)/(1<<53)); err != nil {
-		return nil, err
+	if err := made.choose(route, r.Header, p.draw()); err != nil {
+		return made, err
+	}
+	if err := made.join(p.Sessions, route, r.Header); err != nil {
+		return made, err
 	}
 	if made.path = route.EnginePath; route.Invocation != dialect.NoInvocation {
 		made.path = made.endpoint.InvocationsPath
 	}
 	made.hint = cmp.Or(r.Header.Get(dialect.HeaderPrefixAwareID), parsed.CacheKey)
+	window := route.Window
+	if opens(route, r.Header) && !parsed.HasText() && made.hint == "" {
+		window = dialect.NoWindow // the same bytes open every session, and would lead all of them to one replica
+	}
 	switch s := made.variant.Strategy.(type) {
 	case routing.Keyed:
-		made.key(route.Window, &parsed, text, s.PrefixLength())
+		made.key(window, &parsed, text, s.PrefixLength())
 	case routing.Chained:
-		made.link(route.Window, &parsed, text)
+		made.link(window, &parsed, text)
 	}
 	if made.endpoint.Recorder != nil {
 		made.encode = encoding(route.Window, parsed, text, made.hint)
 	}
 	return made, nil
 }
+
+// draw is uniform in [0, 1).
+func (p *Proxy) draw() float64 { return float64(p.Random()>>11) / (1 << 53) }
 
 // edit changes the body where an alias names another model, and where the endpoint wants to know the usage of a stream.
 func (p *plan) edit(parsed *prompt.Body, asked string) {
@@ -202,9 +218,12 @@ func find(t *endpoint.Table, name, model string, named bool) (*endpoint.Endpoint
 	return t.Resolve(model, named)
 }
 
-// choose takes the variant that an invocation asks for, or draws one by weight.
-func (p *plan) choose(route dialect.Route, h http.Header, draw float64) *dialect.Error {
+// choose takes the inference component or the variant that is asked for below an endpoint's name, or draws a variant by weight.
+func (p *plan) choose(route dialect.Route, h http.Header, draw float64) (err *dialect.Error) {
 	target := h.Get(dialect.HeaderTargetVariant)
+	if p.variant, err = componentOf(p.endpoint, route, h); err != nil || p.variant != nil {
+		return err
+	}
 	if route.Endpoint == "" || target == "" {
 		p.variant = p.endpoint.Pick(draw)
 		return nil

@@ -1,5 +1,5 @@
 // Package proxy is the request path: one request from the client's bytes to the engine's answer, in files to be read in this order:
-// proxy.go, credentials.go, body.go, plan.go, retry.go, attempt.go, relay.go, observe.go; sagemaker.go is how the answers of SageMaker's runtime API differ, models.go and passthrough.go are the two side doors.
+// proxy.go, credentials.go, body.go, plan.go, component.go, retry.go, attempt.go, relay.go, observe.go; shadow.go sends copies of it to shadow variants, sagemaker.go is how the answers of SageMaker's runtime API differ, session.go how its sessions stay with a replica, models.go and passthrough.go are the two side doors.
 package proxy
 
 import (
@@ -14,6 +14,7 @@ import (
 	"github.com/warmpath/warmpath/internal/dialect"
 	"github.com/warmpath/warmpath/internal/endpoint"
 	"github.com/warmpath/warmpath/internal/fleet"
+	"github.com/warmpath/warmpath/internal/session"
 	"github.com/warmpath/warmpath/internal/telemetry"
 )
 
@@ -41,6 +42,8 @@ type Options struct {
 	// Current gives the settings; it is called once a request and must not block.
 	Current func() *Settings
 	Metrics *telemetry.Metrics
+	// Sessions knows which replica keeps which session.
+	Sessions *session.Table
 	// Access takes the record of each ended request and keeps nothing of it but by copy.
 	Access func(*telemetry.Request)
 	Log    *slog.Logger
@@ -52,11 +55,16 @@ type Options struct {
 // Proxy serves the data plane.
 type Proxy struct {
 	Options
-	alarms *alarms
+	alarms  *alarms
+	shadows *shadows
 }
 
 // New makes a Proxy. All options are required.
-func New(o Options) *Proxy { return &Proxy{Options: o, alarms: newAlarms()} }
+func New(o Options) *Proxy { return &Proxy{Options: o, alarms: newAlarms(), shadows: newShadows()} }
+
+// Close cuts off what runs for no client, which are the copies sent to shadow variants, and waits for their end. Requests of clients
+// go on, without copies.
+func (p *Proxy) Close() { p.shadows.close() }
 
 // exchange is one request on its way.
 type exchange struct {
@@ -71,11 +79,13 @@ type exchange struct {
 	claim  *auth.Claim
 	caller *auth.Caller // nil = anybody, or not known yet
 
-	route dialect.Route
-	plan  *plan
-	tried []*fleet.Replica
+	route  dialect.Route
+	shadow *endpoint.Shadow // nil = this is a client's request
+	plan   *plan
+	tried  []*fleet.Replica
 
-	abort bool // the answer must look broken to the client
+	opening bool // an answer has begun with which a session may have been opened
+	abort   bool // the answer must look broken to the client
 }
 
 // ServeHTTP takes one request through its life: recognise, read, plan, forward, account.
@@ -92,9 +102,13 @@ func (x *exchange) serve() *dialect.Error {
 	route, known := dialect.Recognise(x.r.Method, x.r.URL.EscapedPath())
 	x.route, x.rec.API = route, route.Dialect.Name()
 	switch {
+	case !known && strings.HasPrefix(x.r.Header.Get("X-Amz-Target"), "SageMaker."):
+		x.route.Dialect = dialect.SageMaker{} // whose words its clients read
+		return &dialect.Error{Status: http.StatusNotFound, Code: "unknown_path", Name: "UnknownOperationException",
+			Message: "the control plane is not served here, but on a listener of its own (control_plane.listen)"}
 	case !known || !plain(x.r.URL.Path):
 		return &dialect.Error{Status: http.StatusNotFound, Code: "unknown_path",
-			Message: "this path is not served here; the APIs are under /v1, and health and metrics are on the admin listener"}
+			Message: "this path is not served here; the APIs are under /v1, those of an endpoint by its name under /endpoints/NAME, and health and metrics are on the admin listener"}
 	case x.r.Method == http.MethodConnect || x.r.Method == http.MethodTrace: // TRACE would show the engine's credentials
 		return &dialect.Error{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed",
 			Message: "CONNECT and TRACE are not served here"}
@@ -120,23 +134,27 @@ func (x *exchange) serve() *dialect.Error {
 	if err := x.decide(); err != nil {
 		return err
 	}
+	x.mirror()
 	x.rec.Added = x.Now().Sub(read)
 	return x.forward()
 }
 
 // decide makes a plan, if its caller may have it, and notes it in the record.
 func (x *exchange) decide() *dialect.Error {
-	p, err := x.planFor(x.Settings, x.route, x.r, x.body.bytes())
-	if err == nil {
-		err = x.permit(p.endpoint)
+	p, err := x.planFor(x.Settings, x.route, x.r, x.body.bytes(), x.shadow)
+	if p != nil {
+		x.rec.Endpoint = p.endpoint.Name
+		if denied := x.permit(p.endpoint); denied != nil { // who may not use it learns nothing of its variants and sessions
+			err = denied
+		}
 	}
 	if err != nil {
 		p.release()
 		return err
 	}
 	x.plan = p
-	x.rec.Endpoint, x.rec.Variant, x.rec.Strategy = p.endpoint.Name, p.variant.Name, p.variant.Strategy.Name()
-	x.rec.Stream = p.stream
+	x.rec.Variant, x.rec.Strategy = p.variant.Label(), p.variant.Strategy.Name()
+	x.rec.Stream, x.rec.PrefixKey, x.rec.HasPrefixKey = p.stream, p.query.Key, p.query.HasKey
 	return nil
 }
 

@@ -18,6 +18,7 @@ var errClient = errors.New("client: went away or stopped reading")
 
 // relay passes the answer on as it comes and tells what it says about the replica.
 func (c *call) relay() health.Outcome {
+	c.track()
 	if c.x.route.Invocation != dialect.NoInvocation && c.resp.StatusCode >= 400 {
 		return c.quote()
 	}
@@ -80,7 +81,7 @@ func (c *call) copy(o *observer, s *stripper) error {
 			return c.end
 		}
 		c.watch.listen()
-		c.n, c.end = c.resp.Body.Read(*c.buf)
+		c.n = c.read(*c.buf)
 		c.watch.heard()
 	}
 }

@@ -63,13 +63,14 @@ func (x *exchange) forward() *dialect.Error {
 			return x.giveUp(fail)
 		}
 		x.Metrics.Retry(x.rec.Endpoint, x.rec.Variant, fail.reason)
+		x.rec.FirstByte, x.rec.EngineDone = 0, 0 // of an answer that nobody gets
 	}
 }
 
 // mayRetry decides whether a failed attempt is followed by another one, elsewhere. Nothing is charged to the endpoint's budget for
 // one that never reached an engine, or whose engine is gone: it adds no load to that which the fleet had taken on.
 func (x *exchange) mayRetry(f *failure) bool {
-	if f.final() || x.clientGone() || x.rec.Attempts >= x.plan.endpoint.MaxAttempts || !hasAnotherReplica(x.plan.variant.Pool.Fleet, x.tried) {
+	if f.final() || x.bound() || x.clientGone() || x.rec.Attempts >= x.plan.endpoint.MaxAttempts || !hasAnotherReplica(x.plan.variant.Pool.Fleet, x.tried) {
 		return false
 	}
 	return f.reason == failUnreachable.reason || f.reason == failLost.reason || x.plan.endpoint.Budget.Retry()
@@ -87,6 +88,9 @@ func (x *exchange) giveUp(f *failure) *dialect.Error {
 	if f.status == http.StatusGatewayTimeout {
 		x.rec.Outcome = telemetry.OutcomeTimeout
 	}
+	if m := x.plan.session; m != nil && m.Gone() {
+		return m.refusal()
+	}
 	e := &dialect.Error{Status: f.status, Code: f.code, Message: f.message, Cause: f.err}
 	if f.status != http.StatusGatewayTimeout {
 		e.RetryAfter = time.Second
@@ -95,9 +99,13 @@ func (x *exchange) giveUp(f *failure) *dialect.Error {
 }
 
 // noReplica is the answer of a fleet that has nobody to offer.
-func noReplica() *dialect.Error {
-	return &dialect.Error{Status: http.StatusServiceUnavailable, Code: "no_replica", RetryAfter: time.Second,
+func (p *plan) noReplica() *dialect.Error {
+	e := &dialect.Error{Status: http.StatusServiceUnavailable, Code: "no_replica", RetryAfter: time.Second,
 		Message: "no replica is there to serve this model now; try again"}
+	if c := p.variant.Component; c != "" { // as SageMaker begins
+		e.Message = "Inference Component has no capacity to process this request: " + c + " has no copies now; try again, or give it some"
+	}
+	return e
 }
 
 // acquire lets the variant's strategy choose a replica and counts the request there in the same step. A strategy that learns gets
@@ -110,7 +118,7 @@ func (x *exchange) acquire() (*fleet.Lease, routing.Flight) {
 	var first [1]routing.Candidate
 	var flight routing.Flight
 	lease := p.variant.Pool.Fleet.Acquire(func(v *fleet.View) *fleet.Replica {
-		ranking := p.variant.Strategy.Rank(&p.query, v, first[:0])
+		ranking := p.rank(v, first[:0])
 		if len(ranking) == 0 {
 			return nil
 		}
@@ -120,7 +128,8 @@ func (x *exchange) acquire() (*fleet.Lease, routing.Flight) {
 		}
 		return ranking[0].Replica
 	})
-	x.rec.Decide += x.Now().Sub(began)
+	decided := x.Now()
+	x.rec.Decide, x.rec.Dispatched = x.rec.Decide+decided.Sub(began), decided.Sub(x.rec.Start)
 	if lease == nil {
 		return nil, nil
 	}

@@ -341,7 +341,7 @@ func TestFailuresHaveCodesAndWords(t *testing.T) {
 		if f.reason == "" || f.code == "" || f.message == "" || f.status < 500 {
 			t.Errorf("incomplete: %+v", f)
 		}
-		x := exchange{}
+		x := exchange{plan: &plan{}}
 		var e *dialect.Error = x.giveUp(f.because(io.EOF))
 		if e.Code != f.code || (e.RetryAfter > 0) == (f.status == http.StatusGatewayTimeout) {
 			t.Errorf("%s: %+v", f.reason, e)

@@ -21,6 +21,7 @@ import (
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/health"
 	"github.com/warmpath/warmpath/internal/routing"
+	"github.com/warmpath/warmpath/internal/session"
 	"github.com/warmpath/warmpath/internal/telemetry"
 )
 
@@ -103,6 +104,7 @@ type rig struct {
 	// transport reaches the replicas.
 	transport *http.Transport
 	metrics   *telemetry.Metrics
+	sessions  *session.Table
 	log       *lockedBuffer
 	clock     func() time.Time
 }
@@ -176,15 +178,19 @@ func assemble(t testing.TB, strategy string, dial dialer, urls ...string) *rig {
 		t.Fatal(err)
 	}
 	g.endpoint = &endpoint.Endpoint{
-		Name: "default", InvocationsPath: "/invocations", MaxAttempts: 3, Budget: endpoint.NewBudget(0.2, time.Now), Timeouts: endpoint.Timeouts{Idle: 10 * time.Minute},
+		Name: "default", InvocationsPath: "/invocations", SessionTTL: 20 * time.Minute, MaxAttempts: 3, Budget: endpoint.NewBudget(0.2, time.Now), Timeouts: endpoint.Timeouts{Idle: 10 * time.Minute},
 		Variants: []*endpoint.Variant{{Name: "main", Weight: 1, Pool: g.pool, Strategy: s, Options: o}},
 	}
 	g.settings = &Settings{
 		Table: endpoint.NewTable([]*endpoint.Endpoint{g.endpoint}), DecisionHeaders: true,
 		Limits: Limits{Body: 64 << 20, DecodedBody: 256 << 20, BodyIdle: 30 * time.Second},
 	}
+	g.sessions = session.NewTable(session.Options{
+		Now: func() time.Time { return g.clock() }, Limit: 100,
+		Ended: func(endpoint string, how session.End) { g.metrics.SessionEnded(endpoint, string(how)) },
+	})
 	g.proxy = New(Options{
-		Current: func() *Settings { return g.settings }, Metrics: g.metrics, Now: func() time.Time { return g.clock() },
+		Current: func() *Settings { return g.settings }, Metrics: g.metrics, Sessions: g.sessions, Now: func() time.Time { return g.clock() },
 		Log: slog.New(slog.NewJSONHandler(g.log, nil)), Random: rand.Uint64,
 		Access: func(r *telemetry.Request) { telemetry.Access(g.proxy.Log, r) },
 	})
@@ -216,7 +222,7 @@ func (g *rig) inFlight() (n int64) {
 
 // accessLine is what tests look at in an access line.
 type accessLine struct {
-	Msg, Level, ID, Method, Path, Key, Endpoint, Replica, Decision, Outcome, Code, Error string
+	Msg, Level, ID, Method, Path, Key, Endpoint, Variant, Replica, Decision, Outcome, Code, Error string
 
 	Status, Attempts int
 	BytesIn          int64 `json:"bytes_in"`

@@ -29,9 +29,7 @@ func (x *exchange) reachesEngine(name string) bool {
 func (c *call) quote() health.Outcome {
 	for c.end == nil && c.n < len(*c.buf) {
 		c.watch.listen()
-		var n int
-		n, c.end = c.resp.Body.Read((*c.buf)[c.n:])
-		c.n += n
+		c.n += c.read((*c.buf)[c.n:])
 		c.watch.heard()
 	}
 	x := c.x
@@ -75,6 +73,8 @@ const confessionTime = 5 * time.Second
 
 // confess ends a framed answer that the engine broke off, err, or that this side did, cause, with the frame that says so, and tells
 // whether it could. Other answers have no such end: they are to be broken off.
+// The frame is not flushed: it leaves together with the end of the answer, which AWS's SDK for JavaScript would otherwise never read. It
+// stops at the exception, and an answer that is not at its end keeps its process alive.
 func (c *call) confess(err, cause error) bool {
 	if c.frames == nil {
 		return false
@@ -87,5 +87,5 @@ func (c *call) confess(err, cause error) bool {
 		kind, code, message = eventstream.InternalStreamFailure, "", "the router has no memory or file descriptors left; try again"
 	}
 	_ = c.x.rc.SetWriteDeadline(time.Now().Add(confessionTime))
-	return c.write(eventstream.AppendException(nil, kind, code, message), true) == nil
+	return c.write(eventstream.AppendException(nil, kind, code, message), false) == nil
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/warmpath/warmpath/internal/dialect"
 	"github.com/warmpath/warmpath/internal/endpoint"
 	"github.com/warmpath/warmpath/internal/routing"
+	"github.com/warmpath/warmpath/internal/session"
 )
 
 const (
@@ -95,6 +96,8 @@ func TestWhatSDKsSend(t *testing.T) {
 		engine := newReplica(t, nil)
 		g := newRig(t, routing.NamePrefixAware, engine)
 		g.endpoint.Name, g.endpoint.Variants[0].Name = "my-endpoint", "v1"
+		kept := g.fleet.View().Replicas[0]
+		g.sessions.Open("my-endpoint", "sess-1", session.Pin{Variant: "v1", Replica: kept, Life: kept.Lost(), Expires: time.Now().Add(time.Hour)})
 		c, err := net.Dial("tcp", g.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -317,6 +320,36 @@ func TestStreamedInvocationRunsOutOfTime(t *testing.T) {
 	}
 }
 
+// TestExceptionLeavesWithTheEndOfItsStream: a client that stops reading at the exception must find the answer at its end.
+func TestExceptionLeavesWithTheEndOfItsStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemoryNet()
+		n.engine(t, "engine:80", hang(1))
+		g := assemble(t, routing.NameRandom, n.dial, "http://engine")
+		g.endpoint.Timeouts = endpoint.Timeouts{Idle: 10 * time.Second}
+		n.serve(t, "proxy:80", g.proxy.ServeHTTP)
+		c, err := n.dial(t.Context(), "memory", "proxy:80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: proxy\r\nContent-Length: %d\r\n\r\n%s", streamPath, len(chatBody), chatBody)
+		written := make([]byte, 1<<16) // a read takes what one write brought
+		for {
+			k, err := c.Read(written)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.Contains(written[:k], []byte("ModelStreamError")) {
+				if !bytes.HasSuffix(written[:k], []byte("\r\n0\r\n\r\n")) {
+					t.Errorf("the exception came alone: %q", written[:k])
+				}
+				return
+			}
+		}
+	})
+}
+
 // TestRouterFailsWithinAStream: what the router itself lacks is not the model's failure.
 func TestRouterFailsWithinAStream(t *testing.T) {
 	g := newRigAt(t, routing.NameRandom, refusing)
@@ -413,6 +446,14 @@ func TestLongEngineErrorsAreQuotedInPart(t *testing.T) {
 		t.Errorf("got %d, %d and %d bytes", resp.StatusCode, len(*e.OriginalMessage), len(e.Message))
 	}
 	g.idle(t)
+}
+
+func TestCallsOfTheControlPlaneAreToldWhereItIs(t *testing.T) {
+	g := newRigAt(t, routing.NameRandom, refusing)
+	resp, body := g.ask(t, "/", "{}", "X-Amz-Target", "SageMaker.ListEndpoints")
+	if resp.StatusCode != 404 || resp.Header.Get("X-Amzn-ErrorType") != "UnknownOperationException" || !strings.Contains(body, "control_plane.listen") {
+		t.Errorf("got %d %s", resp.StatusCode, body)
+	}
 }
 
 func TestRuntimeRefusals(t *testing.T) {
@@ -562,7 +603,7 @@ func TestTheSameBlocksByWhateverPath(t *testing.T) {
 		body := `{` + model + `"messages":[{"role":"user","content":"` + prompt + `"}]}`
 		route, _ := dialect.Recognise(http.MethodPost, path)
 		r := httptest.NewRequest(http.MethodPost, path, nil)
-		made, err := g.proxy.planFor(g.settings, route, r, []byte(body))
+		made, err := g.proxy.planFor(g.settings, route, r, []byte(body), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

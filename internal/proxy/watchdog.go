@@ -58,7 +58,7 @@ func (w *watchdog) start(c *call) {
 	}
 	// The callback may outlive the attempt; it works on what it is given here.
 	pool, tried := c.x.plan.variant.Pool.Fleet, slices.Clip(c.x.tried)
-	movable := c.x.rec.Attempts < c.x.plan.endpoint.MaxAttempts
+	movable := !c.x.bound() && c.x.rec.Attempts < c.x.plan.endpoint.MaxAttempts
 	w.stopLost = context.AfterFunc(c.lost, func() {
 		w.mourn(movable && hasAnotherAddress(pool, tried), c.replica)
 	})

@@ -7,6 +7,7 @@ import (
 	"github.com/warmpath/warmpath/internal/config"
 	"github.com/warmpath/warmpath/internal/endpoint"
 	"github.com/warmpath/warmpath/internal/engine"
+	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/routing"
 )
@@ -16,15 +17,16 @@ type strategies map[placement]routing.Strategy
 
 // placement is a variant and everything that its strategy is made of.
 type placement struct {
-	endpoint, variant, pool string
-	name                    string
-	options                 routing.Options
+	endpoint, variant, component, pool string
+	name                               string
+	options                            routing.Options
 }
 
 func placementOf(cfg *config.Config, endpoint string, v config.Variant) placement {
-	return placement{endpoint: endpoint, variant: v.Name, pool: v.Pool, name: v.Routing.Strategy, options: routing.Options{
+	return placement{endpoint: endpoint, variant: v.Name, component: v.Component, pool: v.Pool, name: v.Routing.Strategy, options: routing.Options{
 		PrefixLength: v.Routing.PrefixLength, ConcurrencyThreshold: v.Routing.ConcurrencyThreshold,
-		WholePrompts: engine.WholePrompts(cfg.Pools[v.Pool].Engine),
+		WholePrompts:  engine.WholePrompts(cfg.Pools[v.Pool].Engine),
+		SiblingsFirst: v.Component != "",
 	}}
 }
 
@@ -33,7 +35,7 @@ func placementOf(cfg *config.Config, endpoint string, v config.Variant) placemen
 func newStrategies(cfg *config.Config, before strategies) (strategies, error) {
 	made := strategies{}
 	for name, e := range cfg.Endpoints {
-		for _, v := range e.Variants {
+		for _, v := range e.AllVariants() {
 			p := placementOf(cfg, name, v)
 			if s, kept := before[p]; kept {
 				made[p] = s
@@ -56,19 +58,28 @@ type parts struct {
 	recorders  recorders
 }
 
-// newSettings is what the data plane sees of a configuration. Endpoints keep the retry budget they had.
+// poolOf is the pool of a variant. A component without copies has an empty one: what is asked of it finds no replica.
+func (p parts) poolOf(v config.Variant) *endpoint.Pool {
+	if v.NoCopies {
+		return &endpoint.Pool{Name: v.Pool, Fleet: fleet.New(fleet.Options{})}
+	}
+	return p.pools[v.Pool].target
+}
+
+// newSettings is what the data plane sees of a configuration. Endpoints keep the retry budget they had, and shadows their room.
 func newSettings(cfg *config.Config, made parts, before *proxy.Settings) *proxy.Settings {
-	budgets := map[string]*endpoint.Budget{}
+	budgets, rooms := map[string]*endpoint.Budget{}, rooms{}
 	if before != nil {
 		for _, e := range before.Table.Endpoints() {
 			budgets[e.Name] = e.Budget
+			rooms.keep(e)
 		}
 	}
 	endpoints := make([]*endpoint.Endpoint, 0, len(cfg.Endpoints))
 	for name, c := range cfg.Endpoints {
 		e := &endpoint.Endpoint{
-			Name: name, Models: c.Models, Aliases: c.Aliases, Strict: c.StrictModels, NameOnly: c.ByAPI, MaxAttempts: c.Retry.MaxAttempts,
-			InjectUsage: c.Usage == "inject", InvocationsPath: c.InvocationsPath,
+			Name: name, Models: c.Models, Aliases: c.Aliases, Strict: c.StrictModels, NameOnly: c.NameOnly(), ByComponent: c.ByComponent(),
+			MaxAttempts: c.Retry.MaxAttempts, InjectUsage: c.Usage == "inject", InvocationsPath: c.InvocationsPath, SessionTTL: time.Duration(c.SessionTTL),
 			Timeouts: endpoint.Timeouts{
 				FirstByte: time.Duration(c.Timeouts.FirstByte), Idle: time.Duration(c.Timeouts.Idle), Total: time.Duration(c.Timeouts.Total),
 			},
@@ -78,11 +89,17 @@ func newSettings(cfg *config.Config, made parts, before *proxy.Settings) *proxy.
 		if e.Budget == nil || e.Budget.Share() != c.Retry.Budget {
 			e.Budget = endpoint.NewBudget(c.Retry.Budget, time.Now)
 		}
-		for _, v := range c.Variants {
+		var all []*endpoint.Variant
+		for _, v := range c.AllVariants() {
 			p := placementOf(cfg, name, v)
-			e.Variants = append(e.Variants, &endpoint.Variant{
-				Name: v.Name, Weight: v.Weight, Pool: made.pools[v.Pool].target, Strategy: made.strategies[p], Options: p.options,
+			all = append(all, &endpoint.Variant{
+				Name: v.Name, Component: v.Component, Weight: v.Weight, Pool: made.poolOf(v), Strategy: made.strategies[p], Options: p.options,
 			})
+		}
+		serving := len(all) - len(c.ShadowVariants)
+		e.Variants = all[:serving]
+		for i, s := range c.ShadowVariants {
+			e.Shade(all[serving+i], s.Share, rooms.of(name, s.Name))
 		}
 		endpoints = append(endpoints, e)
 	}

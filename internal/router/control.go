@@ -42,7 +42,7 @@ func (r *Router) runControlPlane() {
 }
 
 // applyMade puts the endpoints made by API into use beside those of the file. On an error nothing has changed.
-func (r *Router) applyMade(made map[string][]config.Variant) error {
+func (r *Router) applyMade(made map[string]config.Endpoint) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	whole, err := r.file.With(made)

@@ -21,6 +21,7 @@ import (
 	"github.com/warmpath/warmpath/internal/fleet"
 	"github.com/warmpath/warmpath/internal/proxy"
 	"github.com/warmpath/warmpath/internal/routing"
+	"github.com/warmpath/warmpath/internal/session"
 	"github.com/warmpath/warmpath/internal/telemetry"
 )
 
@@ -48,6 +49,7 @@ type Router struct {
 	o        Options
 	log      *slog.Logger
 	metrics  *telemetry.Metrics
+	sessions *session.Table
 	proxy    *proxy.Proxy
 	admin    http.Handler
 	settings atomic.Pointer[proxy.Settings]
@@ -62,7 +64,7 @@ type Router struct {
 
 	mu         sync.Mutex // held by a reload from its beginning to its end
 	file       *config.Config
-	made       map[string][]config.Variant // by API
+	made       map[string]config.Endpoint // by API
 	recorders  recorders
 	strategies strategies
 
@@ -87,12 +89,17 @@ func New(cfg *config.Config, o Options) (*Router, error) {
 	if access == nil {
 		access = func(record *telemetry.Request) { telemetry.Access(r.log, record) }
 	}
+	r.sessions = session.NewTable(session.Options{
+		Now: time.Now, Limit: session.Limit,
+		Ended: func(endpoint string, how session.End) { r.metrics.SessionEnded(endpoint, string(how)) },
+	})
 	r.proxy = proxy.New(proxy.Options{
-		Current: r.settings.Load, Metrics: r.metrics, Access: access, Log: r.log, Now: time.Now, Random: random,
+		Current: r.settings.Load, Metrics: r.metrics, Sessions: r.sessions, Access: access, Log: r.log, Now: time.Now, Random: random,
 	})
 	r.metrics.Watch(r.Statuses)
-	r.metrics.WatchEndpoints(r.endpointNames)
+	r.metrics.WatchEndpoints(r.variantLabels)
 	r.metrics.WatchBeliefs(r.beliefs)
+	r.metrics.WatchSessions(r.sessionCounts)
 	r.admin = admin.New(admin.Options{
 		NotReady: r.notReady, Metrics: r.metrics.Handler(), Pools: r.Statuses, Drain: r.Drain,
 		Explain: r.explain,
@@ -188,6 +195,7 @@ func (r *Router) put(cfg *config.Config) error {
 	r.recorders = recorders
 	before := r.pools
 	r.setPools(cfg, next)
+	r.sessions.Retain(func(endpoint string) bool { _, kept := cfg.Endpoints[endpoint]; return kept })
 	for name, p := range before {
 		if next[name] == nil {
 			r.retire(p)
@@ -276,14 +284,29 @@ func (r *Router) Statuses() map[string][]fleet.Status {
 	return all
 }
 
-// endpointNames lists the endpoints, those made by API included.
-func (r *Router) endpointNames() []string {
-	r.state.RLock()
-	defer r.state.RUnlock()
-	if r.config == nil { // it is being built
+// variantLabels lists what the variants of each endpoint are called in metrics, those made by API included.
+func (r *Router) variantLabels() map[string][]string {
+	settings := r.settings.Load()
+	if settings == nil { // it is being built
 		return nil
 	}
-	return slices.Collect(maps.Keys(r.config.Endpoints))
+	labels := map[string][]string{}
+	for _, e := range settings.Table.Endpoints() {
+		labels[e.Name] = nil
+		for _, v := range e.Variants {
+			labels[e.Name] = append(labels[e.Name], v.Label())
+		}
+	}
+	return labels
+}
+
+// sessionCounts is how many sessions each endpoint has.
+func (r *Router) sessionCounts() map[string]int {
+	counts := map[string]int{}
+	for name := range r.variantLabels() {
+		counts[name] = r.sessions.Count(name)
+	}
+	return counts
 }
 
 // beliefs is what the strategies in use have learned, of those that learn.
@@ -294,9 +317,9 @@ func (r *Router) beliefs() []telemetry.Belief {
 	}
 	var all []telemetry.Belief
 	for _, e := range settings.Table.Endpoints() {
-		for _, v := range e.Variants {
+		for _, v := range e.AllVariants() {
 			if learner, ok := v.Strategy.(routing.Learner); ok {
-				all = append(all, telemetry.Belief{Endpoint: e.Name, Variant: v.Name, Learned: learner.Learned()})
+				all = append(all, telemetry.Belief{Endpoint: e.Name, Variant: v.Label(), Learned: learner.Learned()})
 			}
 		}
 	}
@@ -312,7 +335,7 @@ func (r *Router) Drain(poolName, replica string, draining bool) bool {
 }
 
 // notReady gives the reasons for which no client should be sent here. One pool with a ready replica is enough to be ready: a model
-// without replicas must not take the others out of service with it.
+// without replicas must not take the others out of service with it. A pool for shadows alone serves no client.
 func (r *Router) notReady() []string {
 	if r.stopping.Load() {
 		return []string{"shutting down"}
@@ -320,7 +343,11 @@ func (r *Router) notReady() []string {
 	r.state.RLock()
 	defer r.state.RUnlock()
 	var reasons []string
+	shadows := onlyShadows(r.config)
 	for _, name := range slices.Sorted(maps.Keys(r.pools)) {
+		if shadows[name] {
+			continue
+		}
 		v := r.pools[name].fleet.View()
 		if !v.Degraded {
 			return nil
@@ -330,9 +357,11 @@ func (r *Router) notReady() []string {
 	return reasons
 }
 
-// Close stops looking for replicas and probing them, and ends the recordings. Requests that are still open go on, unrecorded.
+// Close stops looking for replicas and probing them, cuts off copies for shadow variants, and ends the recordings. Requests that are
+// still open go on, unrecorded.
 func (r *Router) Close() {
 	r.cancel()
+	r.proxy.Close()
 	r.controlling.Wait() // it may be about to apply something
 	r.mu.Lock()
 	defer r.mu.Unlock()

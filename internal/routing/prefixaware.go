@@ -20,8 +20,9 @@ const (
 )
 
 type prefixAware struct {
-	prefixLength int
-	threshold    int64
+	prefixLength  int
+	threshold     int64
+	siblingsFirst bool
 }
 
 func newPrefixAware(o Options) (Strategy, error) {
@@ -31,7 +32,7 @@ func newPrefixAware(o Options) (Strategy, error) {
 	if err := within("concurrency_threshold", o.ConcurrencyThreshold, MinConcurrencyThreshold, MaxConcurrencyThreshold); err != nil {
 		return nil, err
 	}
-	return &prefixAware{prefixLength: o.PrefixLength, threshold: int64(o.ConcurrencyThreshold)}, nil
+	return &prefixAware{prefixLength: o.PrefixLength, threshold: int64(o.ConcurrencyThreshold), siblingsFirst: o.SiblingsFirst}, nil
 }
 
 // within words a range as SageMaker does.
@@ -55,7 +56,8 @@ func (s *prefixAware) PrefixLength() int { return s.prefixLength }
 
 // Rank puts the first replica of the key's rendezvous order first, and the rest of that order behind it: if the first fails,
 // the key goes where it would go without it. A preferred replica at its threshold sends this one request to the least busy
-// of the others; when those are at it too, to the least busy of all. Requests without a key go by load alone.
+// of the others, of copies first to the least busy sibling; when those are at it too, to the least busy of all. Requests without a
+// key go by load alone.
 func (s *prefixAware) Rank(q *Query, v *fleet.View, out []Candidate) []Candidate {
 	from := len(out)
 	if !q.HasKey {
@@ -69,10 +71,21 @@ func (s *prefixAware) Rank(q *Query, v *fleet.View, out []Candidate) []Candidate
 		return out
 	}
 	preferred := out[from].Replica
-	out = rank(q, v, q.Key, out[:from], outstanding)
+	host := preferred.URL().Hostname()
+	out = rank(q, v, q.Key, out[:from], func(q *Query, v *fleet.View, r *fleet.Replica) int64 { return s.spared(q, v, r, host) })
 	label(out[from:], Overflow)
 	if i := slices.IndexFunc(out[from:], func(c Candidate) bool { return c.Replica == preferred }); i >= 0 {
 		out[from+i].Reason = Affinity
 	}
 	return out
+}
+
+// spared is a replica's load as a request sees it that the preferred one, on host, has no room for. Siblings, on the same host, go
+// before all others while they are below the threshold and their slow start does not withhold them.
+func (s *prefixAware) spared(q *Query, v *fleet.View, r *fleet.Replica, host string) int64 {
+	load := outstanding(q, v, r)
+	if s.siblingsFirst && load < s.threshold && r.URL().Hostname() == host {
+		load -= postponed
+	}
+	return load
 }

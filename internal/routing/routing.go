@@ -23,6 +23,7 @@ const (
 	Random           Reason = "random"            // drawn
 	LeastLatency     Reason = "least_latency"     // no cache holds the prompt's beginning; the least work is there
 	Retry            Reason = "retry"             // an earlier attempt of the same request failed elsewhere
+	Session          Reason = "session"           // the request's session is kept there: no strategy was asked for a choice
 )
 
 // Query is what a strategy may know of a request.
@@ -79,6 +80,9 @@ type Options struct {
 	// WholePrompts says that the pool's engines cache whole prompts, each with a copy of what it shares with others (llama.cpp), and
 	// not blocks that prompts share.
 	WholePrompts bool `json:"-"`
+	// SiblingsFirst makes PREFIX_AWARE overflow to another replica on the same host, of those below the threshold, before it looks on
+	// other hosts: the replicas are copies of an inference component.
+	SiblingsFirst bool `json:"-"`
 }
 
 // registry has one entry a strategy. Adding a strategy is a file and a line here.

@@ -59,6 +59,19 @@ func everyStrategy(t *testing.T, test func(t *testing.T, s Strategy)) {
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) { test(t, strategy(t, name)) })
 	}
+	t.Run(NamePrefixAware+" of copies", func(t *testing.T) { test(t, siblingsFirst(t)) })
+}
+
+// siblingsFirst is PREFIX_AWARE for the copies of an inference component, with the threshold 4.
+func siblingsFirst(t testing.TB) Strategy {
+	t.Helper()
+	o := testOptions[NamePrefixAware]
+	o.SiblingsFirst = true
+	s, err := New(NamePrefixAware, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func query(rng *rand.Rand) *Query {

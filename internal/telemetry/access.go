@@ -15,12 +15,15 @@ const (
 )
 
 // Access writes one line about an ended request: at warn if the client got a server error or a broken answer through no act
-// of its own, else at info. Phases are milliseconds; those that did not happen are left out, as are empty texts.
+// of its own, at debug if there was no client (a shadow), else at info. Phases are milliseconds; those that did not happen are left out, as are empty texts.
 func Access(log *slog.Logger, r *Request) { writeAccess(log.Handler(), r) }
 
 func writeAccess(h slog.Handler, r *Request) {
 	level := slog.LevelInfo
-	if r.failed() {
+	switch {
+	case r.Shadow:
+		level = slog.LevelDebug
+	case r.failed():
 		level = slog.LevelWarn
 	}
 	ctx := context.Background()

@@ -63,6 +63,9 @@ func (l *accessLine) identity(r *Request) {
 	l.text("key", r.Key)
 	l.text("endpoint", r.Endpoint)
 	l.text("variant", r.Variant)
+	if r.Shadow {
+		*l = append(*l, slog.Bool("shadow", true))
+	}
 	l.text("replica", r.Replica)
 	l.text("strategy", r.Strategy)
 	l.text("decision", r.Decision)
@@ -74,10 +77,11 @@ func (l *accessLine) identity(r *Request) {
 
 func (l *accessLine) phases(r *Request) {
 	l.milliseconds("decide_ms", r.Decide)
-	l.milliseconds("queue_ms", r.Queue)
 	l.milliseconds("connect_ms", r.Connect)
 	l.milliseconds("first_byte_ms", r.FirstByte)
 	l.milliseconds("first_token_ms", r.FirstToken)
+	_, model := r.engineTime()
+	l.milliseconds("model_ms", model)
 	l.milliseconds("total_ms", r.Total)
 	l.milliseconds("added_ms", r.Added)
 }

@@ -67,7 +67,7 @@ func TestAccessLine(t *testing.T) {
 		"level": "INFO", "msg": "request", "id": "r-1", "method": "POST", "path": "/v1/chat/completions", "api": "openai", "key": "team-a",
 		"endpoint": "chat", "variant": "main", "replica": "10.0.0.1:8000", "strategy": "PREFIX_AWARE", "decision": "affinity",
 		"status": 200.0, "outcome": "ok", "stream": true, "attempts": 1.0,
-		"decide_ms": 0.004, "queue_ms": 250.0, "connect_ms": 0.3, "first_byte_ms": 500.0, "first_token_ms": 1000.0, "total_ms": 3000.0, "added_ms": 0.08,
+		"decide_ms": 0.004, "connect_ms": 0.3, "first_byte_ms": 500.0, "first_token_ms": 1000.0, "model_ms": 2748.0, "total_ms": 3000.0, "added_ms": 0.08,
 		"bytes_in": 2048.0, "bytes_out": 4096.0, "chunks": 5.0, "prompt_tokens": 700.0, "cached_tokens": 512.0, "output_tokens": 5.0,
 		"predicted_tokens": 525.0,
 	}

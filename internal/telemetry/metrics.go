@@ -20,7 +20,7 @@ import (
 // models' tens of minutes, which Prometheus' default buckets (up to 10 s) would fold into one.
 var (
 	ownBuckets        = []float64{5e-6, 10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 100e-3}
-	queueBuckets      = []float64{.001, .005, .01, .05, .1, .25, .5, 1, 2, 5, 10, 30, 60, 120, 300}
+	overheadBuckets   = []float64{100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 	firstTokenBuckets = []float64{.005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600}
 	interTokenBuckets = []float64{.001, .002, .005, .01, .015, .02, .03, .04, .05, .075, .1, .15, .2, .3, .5, 1, 2, 5}
 	requestBuckets    = []float64{.05, .1, .2, .5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600}
@@ -34,42 +34,59 @@ type Metrics struct {
 	received, sent                    *prometheus.CounterVec
 	promptTokens, cached, output      *prometheus.CounterVec
 	predicted, found, missed          *prometheus.CounterVec
-	decision, added, queue            *prometheus.HistogramVec
+	midStream                         *prometheus.CounterVec
+	decision, added                   *prometheus.HistogramVec
 	firstToken, interToken, total     *prometheus.HistogramVec
+	firstByte, firstByteModel, model  *prometheus.HistogramVec
+	firstByteOverhead, overhead       *prometheus.HistogramVec
+	replicaFirstByte                  *prometheus.SummaryVec
 	retries, ejections, reloads       *prometheus.CounterVec
 	scrapeFailures                    *prometheus.CounterVec
 	discoveryErrors, recordingDropped *prometheus.CounterVec
 	keyRequests, keyPrompt, keyOutput *prometheus.CounterVec
+	sessionsOpened, sessionsEnded     *prometheus.CounterVec
+	shadows                           shadowMetrics
 	discoveryUp                       *prometheus.GaugeVec
 	lastReloadSuccess, lastReloadTime prometheus.Gauge
 
 	replicas   *replicaCollector
 	beliefs    *beliefCollector
-	endpoints  atomic.Pointer[func() []string]
+	sessions   *sessionCollector
+	endpoints  atomic.Pointer[func() map[string][]string]
 	byEndpoint []interface { // those that have the label
 		DeletePartialMatch(labels prometheus.Labels) int
+	}
+	byReplica []interface { // those whose labels are endpoint, variant, replica
+		DeleteLabelValues(values ...string) bool
 	}
 
 	mu     sync.RWMutex // guards what follows, and every counter that churn may delete
 	series map[seriesKey]*series
 	roster roster
+	// prefixKeys counts the keys that PREFIX_AWARE has placed lately.
+	prefixKeys prefixKeys
 }
 
 // NewMetrics makes a registry that also holds the Go runtime's, the process's and the build's metrics. buildVersion becomes
 // a label of warmpath_build_info.
 func NewMetrics(buildVersion string) *Metrics {
 	m := &Metrics{
-		registry: prometheus.NewRegistry(),
-		replicas: &replicaCollector{},
-		beliefs:  &beliefCollector{},
-		series:   map[seriesKey]*series{},
-		roster:   newRoster(time.Now),
+		registry:   prometheus.NewRegistry(),
+		replicas:   &replicaCollector{},
+		beliefs:    &beliefCollector{},
+		sessions:   &sessionCollector{},
+		series:     map[seriesKey]*series{},
+		prefixKeys: prefixKeys{},
+		roster:     newRoster(time.Now),
 	}
 	m.declareRequests()
 	m.declareLatencies()
 	m.declareEvents()
 	m.declareKeys()
-	m.registry.MustRegister(m.replicas, m.beliefs, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.declareSessions()
+	m.declareShadows()
+	m.registry.MustRegister(m.replicas, m.beliefs, m.sessions, prefixKeyCollector{m},
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.gauge("build_info", "Always 1; the labels tell the version of Warmpath and of Go.", "version", "go_version").
 		WithLabelValues(valid(buildVersion), runtime.Version()).Set(1)
 	return m
@@ -87,6 +104,7 @@ func (m *Metrics) declareRequests() {
 	m.promptTokens = m.counter("prompt_tokens_total", "Prompt tokens, as the engines report them.", "endpoint", "variant", "replica")
 	m.cached = m.counter("cached_prompt_tokens_total", "Prompt tokens found in a replica's cache, as the engines report them; over warmpath_prompt_tokens_total this is the hit rate.", "endpoint", "variant", "replica")
 	m.output = m.counter("output_tokens_total", "Generated tokens, as the engines report them.", "endpoint", "variant", "replica")
+	m.midStream = m.counter("mid_stream_errors_total", "Answers that broke off, ran into a time limit or held an error of the engine after the client had been told of success (a status below 400), by replica. They are in warmpath_request_outcomes_total too.", "endpoint", "variant", "replica")
 	m.declarePredictions()
 }
 
@@ -101,10 +119,15 @@ func (m *Metrics) declarePredictions() {
 
 func (m *Metrics) declareLatencies() {
 	m.decision = m.histogram("decision_seconds", "Time to choose a replica.", ownBuckets)
-	m.added = m.histogram("added_seconds", "Warmpath's own time: from the body being read to the request being handed to the transport, without queueing.", ownBuckets)
-	m.queue = m.histogram("queue_seconds", "Time spent waiting for a replica to have room, of the requests that waited.", queueBuckets)
+	m.added = m.histogram("added_seconds", "Warmpath's own time: from the body being read to the request being handed to the transport.", ownBuckets)
 	m.firstToken = m.histogram("ttft_seconds", "Time from the client's request to the first generated token.", firstTokenBuckets)
 	m.interToken = m.histogram("inter_token_seconds", "Mean time between the content chunks of one stream: one observation a stream, of those with two chunks or more.", interTokenBuckets)
+	m.firstByte = m.histogram("first_byte_seconds", "Time from the client's request to the first byte of the engine's answer. warmpath_first_byte_model_seconds and warmpath_first_byte_overhead_seconds are its two parts, of the same requests.", firstTokenBuckets)
+	m.firstByteModel = m.histogram("first_byte_model_seconds", "Time from the choice of a replica to the first byte of its answer: the engine, its queue, and the connection to it.", firstTokenBuckets)
+	m.firstByteOverhead = m.histogram("first_byte_overhead_seconds", "Time from the client's request to the choice of the replica that answered: reading the body, deciding, and attempts elsewhere that failed.", overheadBuckets)
+	m.model = m.histogram("model_seconds", "Time from the choice of a replica to the end of its answer, whole or cut off. Where the client reads slowly its time is in it.", requestBuckets)
+	m.overhead = m.histogram("overhead_seconds", "All other time of the requests of warmpath_model_seconds: reading the body, deciding, attempts elsewhere that failed, and handing on the last bytes of the answer.", overheadBuckets)
+	m.replicaFirstByte = m.summary("replica_first_byte_seconds", "As warmpath_first_byte_model_seconds, by replica: the sum over the count is the mean.")
 	m.total = m.histogram("request_seconds", "Time from the client's request to the end of its answer, of all requests that were sent to a replica.", requestBuckets)
 }
 
@@ -131,6 +154,17 @@ func (m *Metrics) counter(name, help string, labels ...string) *prometheus.Count
 	if slices.Contains(labels, "endpoint") {
 		m.byEndpoint = append(m.byEndpoint, v)
 	}
+	if slices.Equal(labels, []string{"endpoint", "variant", "replica"}) {
+		m.byReplica = append(m.byReplica, v)
+	}
+	return v
+}
+
+// summary makes a sum and a count of what each replica of an endpoint does; a histogram for each would be too many series.
+func (m *Metrics) summary(name, help string) *prometheus.SummaryVec {
+	v := prometheus.NewSummaryVec(prometheus.SummaryOpts{Namespace: namespace, Name: name, Help: help}, []string{"endpoint", "variant", "replica"})
+	m.registry.MustRegister(v)
+	m.byEndpoint, m.byReplica = append(m.byEndpoint, v), append(m.byReplica, v)
 	return v
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/warmpath/warmpath/internal/fleet"
 )
 
-// scrape returns the samples of the families whose names begin with prefix, histograms as their _count and _sum.
+// scrape returns the samples of the families whose names begin with prefix, histograms and summaries as their _count and _sum.
 func scrape(t *testing.T, m *Metrics, prefix string) map[string]float64 {
 	t.Helper()
 	families, err := m.gather()
@@ -45,6 +45,9 @@ func addSamples(samples map[string]float64, f *dto.MetricFamily) {
 		case dto.MetricType_HISTOGRAM:
 			samples[id+" count"] = float64(metric.GetHistogram().GetSampleCount())
 			samples[id+" sum"] = metric.GetHistogram().GetSampleSum()
+		case dto.MetricType_SUMMARY:
+			samples[id+" count"] = float64(metric.GetSummary().GetSampleCount())
+			samples[id+" sum"] = metric.GetSummary().GetSampleSum()
 		case dto.MetricType_COUNTER:
 			samples[id] = metric.GetCounter().GetValue()
 		default:
@@ -59,15 +62,17 @@ func streamed() Request {
 		ID: "r-1", Method: "POST", Path: "/v1/chat/completions", API: "openai", Key: "team-a",
 		Endpoint: "chat", Variant: "main", Replica: "10.0.0.1:8000", Strategy: "PREFIX_AWARE", Decision: "affinity",
 		Status: 200, Outcome: OutcomeOK, Stream: true, Attempts: 1, Start: time.Unix(1e9, 0),
-		Decide: 4 * time.Microsecond, Queue: 250 * time.Millisecond, Connect: 300 * time.Microsecond,
-		FirstByte: 500 * time.Millisecond, FirstToken: time.Second, Total: 3 * time.Second, Added: 80 * time.Microsecond,
+		Decide: 4 * time.Microsecond, Connect: 300 * time.Microsecond,
+		Dispatched: 251 * time.Millisecond, FirstByte: 500 * time.Millisecond, FirstToken: time.Second,
+		EngineDone: 2999 * time.Millisecond, Total: 3 * time.Second, Added: 80 * time.Microsecond,
 		BytesIn: 2048, BytesOut: 4096, Chunks: 5, PromptTokens: 700, CachedTokens: 512, OutputTokens: 5, HasUsage: true,
 		CachedKnown: true, PredictedHit: 0.75, Predicted: true,
+		PrefixKey: 1 << 60, HasPrefixKey: true,
 	}
 }
 
 func TestObserve(t *testing.T) {
-	m := NewMetrics("test")
+	m := newChurn().Metrics
 	r := streamed()
 	m.Observe(&r)
 	m.Observe(&r)
@@ -84,12 +89,18 @@ func TestObserve(t *testing.T) {
 		"warmpath_predicted_hit_tokens_total" + replica:                                                        1050,
 		"warmpath_actual_hit_tokens_total" + replica:                                                           1024,
 		"warmpath_hit_error_tokens_total" + replica:                                                            26,
+		"warmpath_mid_stream_errors_total" + replica:                                                           0,
+		"warmpath_replica_first_byte_seconds" + replica + " count":                                             2,
+		"warmpath_replica_first_byte_seconds" + replica + " sum":                                               0.498,
+		"warmpath_prefix_keys" + route:                                                                         1,
+		"warmpath_replica_prefix_keys" + replica:                                                               1,
 	}
 	want["warmpath_key_requests_total{endpoint=chat,key=team-a,outcome=ok}"] = 2
 	want["warmpath_key_prompt_tokens_total{endpoint=chat,key=team-a}"] = 1400
 	want["warmpath_key_output_tokens_total{endpoint=chat,key=team-a}"] = 10
 	for name, seconds := range map[string]float64{
-		"decision": 8e-6, "added": 160e-6, "queue": 0.5, "ttft": 2, "inter_token": 1, "request": 6,
+		"decision": 8e-6, "added": 160e-6, "ttft": 2, "inter_token": 1, "request": 6,
+		"first_byte": 1, "first_byte_model": 0.498, "first_byte_overhead": 0.502, "model": 5.496, "overhead": 0.504,
 	} {
 		want["warmpath_"+name+"_seconds"+route+" count"] = 2
 		want["warmpath_"+name+"_seconds"+route+" sum"] = seconds
@@ -107,18 +118,72 @@ func TestObserve(t *testing.T) {
 	}
 }
 
+func TestMidStreamErrors(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		outcome string
+		code    string
+		status  int
+		want    float64
+	}{
+		{"whole", OutcomeOK, "", 200, 0},
+		{"broken off", OutcomeUpstreamAborted, "", 200, 1},
+		{"silent", OutcomeTimeout, "", 200, 1},
+		{"an error inside the stream", OutcomeUpstreamError, "", 200, 1},
+		{"an error from the start", OutcomeUpstreamError, "", 503, 0},
+		{"wrapped by an invocation", OutcomeUpstreamError, "", 424, 0},
+		{"silent from the start", OutcomeTimeout, "upstream_timeout", 504, 0},
+		{"the client left", OutcomeClientCancelled, "", 200, 0},
+		{"nothing was sent", OutcomeUpstreamError, "", 0, 0},
+	} {
+		m := NewMetrics("test")
+		r := streamed()
+		r.Outcome, r.Code, r.Status = test.outcome, test.code, test.status
+		m.Observe(&r)
+		if got := scrape(t, m, "warmpath_mid_stream_errors_total"); got["warmpath_mid_stream_errors_total{endpoint=chat,replica=10.0.0.1:8000,variant=main}"] != test.want || len(got) != 1 {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
+// TestPrefixKeysByPlace sends three keys, of which one overflows.
+func TestPrefixKeysByPlace(t *testing.T) {
+	c := newChurn()
+	for i, decision := range []string{"affinity", "affinity", "overflow", "affinity", "retry"} {
+		r := streamed()
+		r.Start, r.Decision, r.PrefixKey = c.clock, decision, hashed(uint64(i%3))
+		c.Observe(&r)
+	}
+	want := map[string]float64{"warmpath_prefix_keys{endpoint=chat,variant=main}": 3}
+	replica := map[string]float64{"warmpath_replica_prefix_keys{endpoint=chat,replica=10.0.0.1:8000,variant=main}": 2}
+	if diff := cmp.Diff(want, scrape(t, c.Metrics, "warmpath_prefix_keys")) + cmp.Diff(replica, scrape(t, c.Metrics, "warmpath_replica_prefix_keys")); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
+	}
+	c.clock = c.clock.Add(10*time.Minute + slotTime*time.Second)
+	for id, keys := range scrape(t, c.Metrics, "warmpath_prefix_keys") {
+		if keys != 0 {
+			t.Errorf("%s = %v ten minutes later", id, keys)
+		}
+	}
+}
+
 func TestObserveCountsOnlyWhatHappened(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(*Request)
 		absent string // a histogram without observation, or a counter at 0
 	}{
-		{"not queued", func(r *Request) { r.Queue = 0 }, "warmpath_queue_seconds"},
 		{"no token", func(r *Request) { r.FirstToken = 0 }, "warmpath_ttft_seconds"},
 		{"no token, so no gaps", func(r *Request) { r.FirstToken = 0 }, "warmpath_inter_token_seconds"},
 		{"one chunk", func(r *Request) { r.Chunks = 1 }, "warmpath_inter_token_seconds"},
 		{"clock ran backwards", func(r *Request) { r.Total = time.Millisecond }, "warmpath_inter_token_seconds"},
 		{"never sent", func(r *Request) { r.Attempts = 0 }, "warmpath_request_seconds"},
+		{"no answer", func(r *Request) { r.FirstByte = 0 }, "warmpath_first_byte"},
+		{"no answer, so no times", func(r *Request) { r.FirstByte = 0 }, "warmpath_model_seconds"},
+		{"not heard to its end", func(r *Request) { r.EngineDone = 0 }, "warmpath_overhead_seconds"},
+		{"before it was sent", func(r *Request) { r.FirstByte = 1 }, "warmpath_replica_first_byte_seconds"},
+		{"no prefix key", func(r *Request) { r.HasPrefixKey = false }, "warmpath_prefix_keys"},
+		{"not by its key", func(r *Request) { r.Decision = "overflow" }, "warmpath_replica_prefix_keys"},
 		{"no usage", func(r *Request) { r.HasUsage = false }, "warmpath_prompt_tokens_total"},
 		{"no prediction", func(r *Request) { r.Predicted = false }, "warmpath_actual_hit_tokens_total"},
 		{"cached tokens unknown", func(r *Request) { r.CachedKnown = false }, "warmpath_predicted_hit_tokens_total"},
@@ -244,7 +309,7 @@ func newChurn() *churn {
 // touch makes a series of every kind that carries the replica's name.
 func (c *churn) touch(replica string) {
 	r := streamed()
-	r.Replica = replica
+	r.Replica, r.Start = replica, c.clock
 	c.Observe(&r)
 	r.Decision, r.Status, r.Outcome = "overflow", 502, OutcomeUpstreamError
 	c.Observe(&r)
@@ -347,8 +412,8 @@ func TestC059_ChurnWithoutScrapesIsBounded(t *testing.T) {
 
 func TestC059_RemovedEndpointsLeaveNoSeries(t *testing.T) {
 	c := newChurn()
-	present := []string{"chat"}
-	c.WatchEndpoints(func() []string { return present })
+	present := map[string][]string{"chat": {"main"}}
+	c.WatchEndpoints(func() map[string][]string { return present })
 	c.pools["p"] = []fleet.Status{{Replica: "a:1", State: fleet.Ready}}
 	call := func(endpoint string) {
 		r := streamed()
@@ -360,11 +425,11 @@ func TestC059_RemovedEndpointsLeaveNoSeries(t *testing.T) {
 	before := scrape(t, c.Metrics, "warmpath_")
 	for i := range 300 {
 		made := fmt.Sprintf("made-%d", i)
-		present = []string{"chat", made}
+		present = map[string][]string{"chat": {"main"}, made: {"main"}}
 		call(made)
 		c.clock = c.clock.Add(time.Second)
 	}
-	present = []string{"chat"}
+	present = map[string][]string{"chat": {"main"}}
 	scrape(t, c.Metrics, "warmpath_")
 	c.clock = c.clock.Add(grace - 1)
 	const last = "warmpath_requests_total{code=200,decision=affinity,endpoint=made-299,replica=a:1,variant=main}"
@@ -381,6 +446,40 @@ func TestC059_RemovedEndpointsLeaveNoSeries(t *testing.T) {
 	call("chat")
 	if got := scrape(t, c.Metrics, "warmpath_key_requests_total"); got["warmpath_key_requests_total{endpoint=chat,key=team-a,outcome=ok}"] != 2 {
 		t.Errorf("got %v, want the survivor to count on", got)
+	}
+}
+
+// Inference components come and go by API while their endpoint stays.
+func TestC059_RemovedVariantsLeaveNoSeries(t *testing.T) {
+	c := newChurn()
+	present := map[string][]string{"chat": {"main/kept"}}
+	c.WatchEndpoints(func() map[string][]string { return present })
+	c.pools["p"] = []fleet.Status{{Replica: "a:1", State: fleet.Ready}}
+	call := func(variant string) {
+		r := streamed()
+		r.Endpoint, r.Variant, r.Replica = "chat", variant, "a:1"
+		c.Observe(&r)
+		c.Retry("chat", variant, "dial")
+	}
+	call("main/kept")
+	call("") // refused before a variant was known
+	const key = "warmpath_key_"
+	before := scrape(t, c.Metrics, "warmpath_")
+	for i := range 300 {
+		made := fmt.Sprintf("main/made-%d", i)
+		present["chat"] = []string{"main/kept", made}
+		call(made)
+		c.clock = c.clock.Add(time.Second)
+	}
+	present["chat"] = []string{"main/kept"}
+	scrape(t, c.Metrics, "warmpath_")
+	c.clock = c.clock.Add(grace)
+	after := scrape(t, c.Metrics, "warmpath_")
+	for _, counted := range []map[string]float64{before, after} { // keys are counted by endpoint, whatever the variant
+		maps.DeleteFunc(counted, func(series string, _ float64) bool { return strings.HasPrefix(series, key) })
+	}
+	if diff := cmp.Diff(before, after); diff != "" || len(c.series) != 2 {
+		t.Errorf("%d series in memory, want 2; after the removed variants' grace period (-before +after):\n%s", len(c.series), diff)
 	}
 }
 

@@ -32,7 +32,7 @@ type Request struct {
 	Variant  string
 	Replica  string // the replica that gave the answer or was tried last; empty if none was
 	Strategy string
-	Decision string // why this replica: affinity, overflow, fallback, random, least_outstanding, least_latency, pinned, retry, none
+	Decision string // why this replica: affinity, overflow, fallback, random, least_outstanding, least_latency, session, retry
 
 	Status   int    // as sent to the client; StatusClientClosed if the client left before headers
 	Outcome  string // one of the Outcome constants
@@ -42,12 +42,13 @@ type Request struct {
 
 	Start      time.Time
 	Decide     time.Duration // spent choosing a replica
-	Queue      time.Duration // spent waiting for a replica to have room
+	Dispatched time.Duration // from Start to the choice of the replica
 	Connect    time.Duration // spent on getting a connection
 	FirstByte  time.Duration // from Start to the first byte of the answer; as with all phases, zero = did not happen
 	FirstToken time.Duration // from Start to the first generated token
+	EngineDone time.Duration // from Start to the end of the engine's answer, whole or broken off
 	Total      time.Duration // from Start to the end
-	Added      time.Duration // Warmpath's own time: from the body being read to the request being handed to the transport, without Queue
+	Added      time.Duration // Warmpath's own time: from the body being read to the request being handed to the transport
 
 	BytesIn  int64 // body bytes from the client
 	BytesOut int64 // body bytes to the client
@@ -63,6 +64,13 @@ type Request struct {
 	// holds only if Predicted: most strategies believe nothing.
 	PredictedHit float64
 	Predicted    bool
+
+	// PrefixKey is what PREFIX_AWARE places the request by; it holds only if HasPrefixKey.
+	PrefixKey    uint64
+	HasPrefixKey bool
+
+	// Shadow says that this was the copy of a client's request that a shadow variant got. All else is then about the copy.
+	Shadow bool
 
 	Err string // the last upstream error, never body content
 }
@@ -85,12 +93,31 @@ func (r *Request) predictedTokens() (float64, bool) {
 	return r.PredictedHit * float64(r.PromptTokens), true
 }
 
+// engineTime is how long the engine took for the first byte and for the whole of its answer, as seen from here: from the choice of
+// the replica on, so with the connection and the sending. Zero = there was no answer, or nobody heard it to its end.
+func (r *Request) engineTime() (first, whole time.Duration) {
+	if r.FirstByte <= 0 || r.FirstByte < r.Dispatched {
+		return 0, 0
+	}
+	return r.FirstByte - r.Dispatched, max(0, r.EngineDone-r.Dispatched)
+}
+
+// brokenOff says that an answer failed after the client had been told of its success.
+func brokenOff(outcome string, status int) bool {
+	return status > 0 && status < 400 && faulty(outcome)
+}
+
 // failed says that an operator should look: the client got a server error or less than a whole answer through no act of its
 // own.
 func (r *Request) failed() bool {
-	switch r.Outcome {
+	return faulty(r.Outcome) || r.Status >= 500
+}
+
+// faulty says that an outcome is the engine's fault or a time limit's.
+func faulty(outcome string) bool {
+	switch outcome {
 	case OutcomeUpstreamError, OutcomeUpstreamAborted, OutcomeTimeout:
 		return true
 	}
-	return r.Status >= 500
+	return false
 }

@@ -10,8 +10,9 @@ import (
 // grace is how long the series of a removed replica or endpoint stay: long enough for two scrapes a minute apart to read the last values.
 const grace = 2 * time.Minute
 
-// member names a pool (replica empty) or one of its replicas, or an endpoint. Requests know no pool: theirs is empty and stands for all.
-type member struct{ pool, replica, endpoint string }
+// member names a pool (replica empty) or one of its replicas, or an endpoint (variant empty) or one of its variants. Requests know no
+// pool: theirs is empty and stands for all.
+type member struct{ pool, replica, endpoint, variant string }
 
 // roster knows which series belong to which member, so that they go when it goes (a dead replica's last values would stand
 // on dashboards for ever, and every new one would make the scrape longer). It is guarded by the lock of its Metrics.
@@ -79,8 +80,11 @@ func (m *Metrics) sweep() {
 		}
 	}
 	if endpoints := m.endpoints.Load(); endpoints != nil {
-		for _, name := range (*endpoints)() {
+		for name, variants := range (*endpoints)() {
 			present[member{endpoint: valid(name)}] = struct{}{}
+			for _, v := range variants {
+				present[member{endpoint: valid(name), variant: valid(v)}] = struct{}{}
+			}
 		}
 	}
 	m.mu.Lock()
@@ -88,22 +92,38 @@ func (m *Metrics) sweep() {
 	m.roster.sweep(present)
 }
 
-// WatchEndpoints makes Metrics forget what it counted of endpoints that names has not named for two minutes: those that the control
-// plane makes and deletes are without bound. It must be called before the first request and has no effect without Watch; names has
-// to be as the function given there.
-func (m *Metrics) WatchEndpoints(names func() []string) { m.endpoints.Store(&names) }
+// WatchEndpoints makes Metrics forget what it counted of endpoints, and of their variants, that names has not named for two minutes:
+// those that the control plane makes and deletes are without bound. names gives the variants' labels by endpoint. It must be called
+// before the first request and has no effect without Watch; names has to be as the function given there.
+func (m *Metrics) WatchEndpoints(names func() map[string][]string) { m.endpoints.Store(&names) }
 
-// ownEndpoint has everything that was counted of an endpoint go with it.
-func (m *Metrics) ownEndpoint(endpoint string) {
+// ownEndpoint has everything that was counted of an endpoint go with it, and what was counted of one of its variants with that one.
+func (m *Metrics) ownEndpoint(endpoint, variant string) {
 	if m.endpoints.Load() == nil {
 		return
 	}
 	m.roster.own(member{endpoint: endpoint}, "requests", func() {
 		maps.DeleteFunc(m.series, func(key seriesKey, _ *series) bool { return valid(key.endpoint) == endpoint })
-		for _, v := range m.byEndpoint {
-			v.DeletePartialMatch(prometheus.Labels{"endpoint": endpoint})
-		}
+		maps.DeleteFunc(m.prefixKeys, func(p place, _ *sketch) bool { return p.endpoint == endpoint })
+		m.deleteByEndpoint(prometheus.Labels{"endpoint": endpoint})
 	})
+	if variant == "" {
+		return
+	}
+	m.roster.own(member{endpoint: endpoint, variant: variant}, "requests", func() {
+		maps.DeleteFunc(m.series, func(key seriesKey, _ *series) bool {
+			return valid(key.endpoint) == endpoint && valid(key.variant) == variant
+		})
+		maps.DeleteFunc(m.prefixKeys, func(p place, _ *sketch) bool { return p.endpoint == endpoint && p.variant == variant })
+		m.deleteByEndpoint(prometheus.Labels{"endpoint": endpoint, "variant": variant})
+	})
+}
+
+// deleteByEndpoint deletes the series that have these labels.
+func (m *Metrics) deleteByEndpoint(labels prometheus.Labels) {
+	for _, v := range m.byEndpoint {
+		v.DeletePartialMatch(labels)
+	}
 }
 
 func (m *Metrics) sweepIfDue() {
