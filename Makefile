@@ -43,6 +43,10 @@ e2e-real: ## Run the real binary against llama.cpp servers (needs python3 with p
 compare: build ## Measure Warmpath beside other routers and write docs/comparison.md (needs python3 with pip, and root on Debian; about 40 minutes)
 	$(GO) run ./test/compare -warmpath bin/warmpath -page docs/comparison.md
 
+.PHONY: e2e-clients
+e2e-clients: ## Compare what other people's clients get from Warmpath and from a llama.cpp server (needs python3 with pip, and curl; about 1 minute, the first time about ten)
+	$(GO) test -count=1 -timeout 20m -tags e2eclients -v -run '^TestClients$$' ./test/e2e/clients
+
 .PHONY: e2e-aws
 e2e-aws: ## Run AWS's and OpenAI's SDKs against the real binary (needs python3 with pip; half a minute, the first time about ten)
 	cd test/e2e/aws && $(GO) test -count=1 -timeout 20m -v .

@@ -36,6 +36,10 @@ func (c component) busy() bool {
 	return c.Status == creating || c.Status == updating || c.Status == deleting
 }
 
+func (c component) stands() standing {
+	return standing{name: c.Name, status: c.Status, reason: c.FailureReason, underway: c.Next != nil}
+}
+
 // advanced is the component as it is now that pools have changed and time has passed: itself where it must still wait, nil where it is
 // no more. One that wants no copies waits for none.
 func (c component) advanced(pool func(string) (ready int, exists bool), now instant) *component {
@@ -73,17 +77,6 @@ func (p *componentPlan) timeout() time.Duration {
 		return time.Duration(*s.HealthCheckTimeout) * time.Second
 	}
 	return startupTimeout
-}
-
-// withComponent is a copy of the state that has c under k, or nothing there if c is nil.
-func (s *state) withComponent(k string, c *component) *state {
-	next := s.clone()
-	if c == nil {
-		delete(next.Components, k)
-	} else {
-		next.Components[k] = *c
-	}
-	return next
 }
 
 // componentsOf lists the components of the endpoint under a key, by name.

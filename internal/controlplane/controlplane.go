@@ -107,71 +107,73 @@ func (s *Server) advance() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, k := range slices.Sorted(maps.Keys(s.state.Load().Endpoints)) {
-		s.advanceEndpoint(k)
+		advance(s, "endpoint", k, func(s *state) map[string]endpoint { return s.Endpoints })
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.state.Load().Components)) {
-		s.advanceComponent(k)
+		advance(s, "component", k, func(s *state) map[string]component { return s.Components })
 	}
 }
 
-func (s *Server) advanceEndpoint(k string) {
-	now, before := instantOf(s.o.Now()), s.state.Load().Endpoints[k]
-	after := before.advanced(s.o.Pool, now)
-	if after != nil && after.Status == before.Status {
+// mover is an endpoint or an inference component: what moves from one status to another.
+type mover[T any] interface {
+	// advanced is it as it is now, nil where it is no more.
+	advanced(pool func(string) (ready int, exists bool), now instant) *T
+	// givenUp is it after its transition has failed.
+	givenUp(reason string, now instant) *T
+	stands() standing
+}
+
+// standing is where a mover is: its status, why it is not another, and whether a transition could be given up.
+type standing struct {
+	name     string
+	status   status
+	reason   string
+	underway bool
+}
+
+// advance takes what stands under k as far as it can go now. in gives the map of a state that holds it.
+func advance[T mover[T]](s *Server, kind, k string, in func(*state) map[string]T) {
+	now, before := instantOf(s.o.Now()), in(s.state.Load())[k]
+	was, after := before.stands(), before.advanced(s.o.Pool, now)
+	if after != nil && (*after).stands().status == was.status {
 		return
 	}
-	err := s.commit(s.state.Load().with(k, after))
+	err := commitOne(s, k, after, in)
 	var refused *apiError
-	if errors.As(err, &refused) && before.Next != nil {
+	if errors.As(err, &refused) && was.underway {
 		after = before.givenUp(refused.message, now)
-		err = s.commit(s.state.Load().with(k, after))
+		err = commitOne(s, k, after, in)
 	}
-	m := move{kind: "endpoint", name: before.Name, was: before.Status}
+	var is standing
 	if after != nil {
-		m.now, m.reason = after.Status, after.FailureReason
+		is = (*after).stands()
 	}
-	s.tell(m, err)
+	s.tell(kind, was, is, err)
 }
 
-// advanceComponent is advanceEndpoint for an inference component.
-func (s *Server) advanceComponent(k string) {
-	now, before := instantOf(s.o.Now()), s.state.Load().Components[k]
-	after := before.advanced(s.o.Pool, now)
-	if after != nil && after.Status == before.Status {
-		return
+// commitOne commits the state with v under k, or with nothing there if v is nil.
+func commitOne[T any](s *Server, k string, v *T, in func(*state) map[string]T) error {
+	next := s.state.Load().clone()
+	if v == nil {
+		delete(in(next), k)
+	} else {
+		in(next)[k] = *v
 	}
-	err := s.commit(s.state.Load().withComponent(k, after))
-	var refused *apiError
-	if errors.As(err, &refused) && before.Next != nil {
-		after = before.givenUp(refused.message, now)
-		err = s.commit(s.state.Load().withComponent(k, after))
-	}
-	m := move{kind: "component", name: before.Name, was: before.Status}
-	if after != nil {
-		m.now, m.reason = after.Status, after.FailureReason
-	}
-	s.tell(m, err)
+	return s.commit(next)
 }
 
-// move is what has become of an endpoint or an inference component: where it is now, empty if nowhere, and why it could not be.
-type move struct {
-	kind, name string
-	was, now   status
-	reason     string
-}
-
-// tell logs a move, or that it could not be made.
-func (s *Server) tell(m move, err error) {
-	log := s.log.With(m.kind, m.name, "was", string(m.was))
+// tell logs a move, or that it could not be made. What stands nowhere any more is the zero standing.
+func (s *Server) tell(kind string, was, is standing, err error) {
+	log := s.log.With(kind, was.name, "was", string(was.status))
 	switch {
 	case err != nil:
-		log.Error(m.kind+" stays as it is", "error", err.Error())
-	case m.now == "":
-		log.Info(m.kind + " deleted")
-	case m.reason != "":
-		log.Warn(m.kind+" did not come into service", "now", string(m.now), "reason", m.reason)
+		log.Error(kind+" stays as it is", "error", err.Error())
+	case is.status == "":
+		log.Info(kind + " deleted")
+	case is.reason != "":
+		log.Warn(kind+" did not come into service", "now", string(is.status), "reason", is.reason)
 	default:
-		log.Info(m.kind+" changed", "now", string(m.now))
+		log.Info(kind+" changed", "now", string(is.status))
 	}
 }
 

@@ -12,6 +12,10 @@ func (e *endpoint) begin(next *deployment, now instant) {
 	e.Status, e.Modified, e.FailureReason, e.Next = updating, now, "", next
 }
 
+func (e endpoint) stands() standing {
+	return standing{name: e.Name, status: e.Status, reason: e.FailureReason, underway: e.Next != nil}
+}
+
 // advanced is the endpoint as it is now that pools have changed and time has passed: itself where it must still wait, nil where it is
 // no more.
 func (e endpoint) advanced(pool func(string) (ready int, exists bool), now instant) *endpoint {

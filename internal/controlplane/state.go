@@ -94,17 +94,6 @@ func (s *state) clone() *state {
 	return &state{Version: s.Version, Configs: maps.Clone(s.Configs), Endpoints: maps.Clone(s.Endpoints), Components: maps.Clone(s.Components)}
 }
 
-// with is a copy that has e under k, or nothing there if e is nil.
-func (s *state) with(k string, e *endpoint) *state {
-	next := s.clone()
-	if e == nil {
-		delete(next.Endpoints, k)
-	} else {
-		next.Endpoints[k] = *e
-	}
-	return next
-}
-
 func key(name string) string { return strings.ToLower(name) }
 
 // deploy puts an endpoint configuration to use.

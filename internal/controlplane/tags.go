@@ -46,50 +46,38 @@ func (s *Server) deleteTags(in *deleteTagsInput) (nothing, error) {
 
 // listTags gives all tags of a resource in one page.
 func (s *Server) listTags(in *resource) (out tagsOutput, err error) {
-	_, err = s.tagged(s.state.Load(), in.ResourceArn, func(tags []tag) ([]tag, error) {
-		out.Tags = append([]tag{}, tags...)
-		return tags, nil
-	})
+	tags, _, err := s.tagsOf(s.state.Load(), in.ResourceArn)
+	out.Tags = append([]tag{}, tags...) // a list is never null
 	return out, err
 }
 
 // retag changes the tags of a resource.
 func (s *Server) retag(arn string, change func([]tag) ([]tag, error)) error {
 	return s.update(func(next *state, _ instant) error {
-		changed, err := s.tagged(next, arn, change)
-		if err == nil {
-			*next = *changed
+		tags, put, err := s.tagsOf(next, arn)
+		if err != nil {
+			return err
+		}
+		if tags, err = change(tags); err == nil {
+			put(tags)
 		}
 		return err
 	})
 }
 
-// tagged is a state in which change has been applied to the tags of the resource that arn names.
-func (s *Server) tagged(in *state, arn string, change func([]tag) ([]tag, error)) (*state, error) {
+// tagsOf gives the tags of the resource that arn names, and what puts others in their place, for which the state must be one that may be
+// changed.
+func (s *Server) tagsOf(in *state, arn string) (tags []tag, put func([]tag), err error) {
 	kind, name, _ := strings.Cut(arn[strings.LastIndex(arn, ":")+1:], "/")
-	next, err := in.clone(), error(nil)
-	switch {
-	case arn == s.arn("endpoint", name):
-		e, exists := next.Endpoints[key(name)]
-		if exists {
-			e.Tags, err = change(e.Tags)
-			next.Endpoints[key(name)] = e
-			return next, err
-		}
-	case arn == s.arn("endpoint-config", name):
-		c, exists := next.Configs[key(name)]
-		if exists {
-			c.Tags, err = change(c.Tags)
-			next.Configs[key(name)] = c
-			return next, err
-		}
-	case arn == s.arn("inference-component", name):
-		c, exists := next.Components[key(name)]
-		if exists {
-			c.Tags, err = change(c.Tags)
-			next.Components[key(name)] = c
-			return next, err
-		}
+	k := key(name)
+	if e, exists := in.Endpoints[k]; exists && arn == s.arn("endpoint", name) {
+		return e.Tags, func(tags []tag) { e.Tags = tags; in.Endpoints[k] = e }, nil
 	}
-	return nil, invalid("Could not find %s %q.", kind, arn)
+	if c, exists := in.Configs[k]; exists && arn == s.arn("endpoint-config", name) {
+		return c.Tags, func(tags []tag) { c.Tags = tags; in.Configs[k] = c }, nil
+	}
+	if c, exists := in.Components[k]; exists && arn == s.arn("inference-component", name) {
+		return c.Tags, func(tags []tag) { c.Tags = tags; in.Components[k] = c }, nil
+	}
+	return nil, nil, invalid("Could not find %s %q.", kind, arn)
 }

@@ -19,10 +19,13 @@ func componentOf(e *endpoint.Endpoint, route dialect.Route, h http.Header) (*end
 		return nil, dialect.ComponentRequired(e.Name, route.Invocation)
 	}
 	c, err := namedComponent(e, name)
-	if target := h.Get(dialect.HeaderTargetVariant); c != nil && target != "" && target != c.Name {
+	if c == nil {
+		return nil, err
+	}
+	if target := h.Get(dialect.HeaderTargetVariant); target != "" && target != c.Name {
 		return nil, dialect.NotOnVariant(e.Name, target, name)
 	}
-	return c, err
+	return c, nil
 }
 
 // namedComponent finds the inference component of that name; nil for the empty name.

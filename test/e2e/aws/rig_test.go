@@ -14,6 +14,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+
+	"github.com/warmpath/warmpath/test/e2e/aws/clients"
 )
 
 // languages name the clients; each has pools and endpoints whose names begin with its own.
@@ -39,7 +41,7 @@ type rig struct {
 	open, closed *router // without and with authentication
 	victims      map[string]*process
 	engines      map[string]string // the emulated engine of each language
-	clients      clients
+	clients      clients.Installed
 	hand         string // where other processes reach the ledger
 }
 

@@ -13,10 +13,11 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/warmpath/warmpath/test/e2e/lab"
 )
 
 const (
-	modelName    = "tiny"
 	outputTokens = 16
 	// callLimit ends a call that hangs. The slowest answer in a healthy run takes a few seconds.
 	callLimit = time.Minute
@@ -135,7 +136,7 @@ func (c client) send(ctx context.Context, prompt string) answer {
 
 func chatBody(prompt string) []byte {
 	body, err := json.Marshal(map[string]any{
-		"model":          modelName,
+		"model":          lab.ModelName,
 		"messages":       []map[string]string{{"role": "user", "content": prompt}},
 		"max_tokens":     outputTokens,
 		"temperature":    0,

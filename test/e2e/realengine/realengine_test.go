@@ -7,10 +7,14 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/warmpath/warmpath/test/e2e/lab"
 )
 
 const (
 	replicas = 4
+	// contextTokens has room for the longest prompt.
+	contextTokens = 8192
 	// threshold is never reached by the documents: at two requests a second a replica works on few at once.
 	threshold = 8
 	// coldTTFT is what a document takes that is in no cache, beside another one, on two cores that have nothing else to do.
@@ -36,22 +40,23 @@ var (
 // Agents: real prompts of an agent benchmark in their order. Many begin alike, so they have one key and one replica
 // until the window reaches past what they share; a window past the end of a growing conversation has a new key each turn.
 func TestRealEngines(t *testing.T) {
-	root := repository(t)
-	lab := laboratory{python: installEngine(t), model: writeModel(t), binary: warmpathBinary(t, root)}
+	l := lab.New(t)
 	plain := documents{name: "documents", count: 12, length: 3000, own: 60, warmUp: 2, counted: 4, fromSeed: 1}
-	plain.perSec = lab.rate(t, plain)
+	plain.perSec = rate(t, l, plain)
 	behind := plain
 	behind.name, behind.preamble = "preamble", 1200
+	longer := plain
+	longer.counted *= 2 // by chance: 33 % of 96 requests find their document, with a standard deviation of 5 %
 	shared, common := plain.workload(), behind.workload()
-	recorded := agents(t, recordingPath(root), 80, 7000, agentClients)
+	recorded := agents(t, recordingPath(lab.Repository(t)), 80, 7000, agentClients)
 
 	var all []figures
 	run := func(w workload, r routing) figures {
-		f := lab.run(t, w, r)
+		f := play(t, l, w, r)
 		all = append(all, f)
 		return f
 	}
-	chance := run(shared, random)
+	chance := run(longer.workload(), random)
 	prefix := run(shared, routing{strategy: "PREFIX_AWARE", prefixLength: 2048, threshold: threshold})
 	aware := run(shared, kvAware)
 	byLoad := run(common, outstanding)
@@ -60,12 +65,12 @@ func TestRealEngines(t *testing.T) {
 		run(recorded, r)
 	}
 
-	t.Logf("%d llama.cpp servers, %d slots and %d MiB of cache each, %.1f documents a second\n%s", replicas, slots, cacheMiB, plain.perSec, table(all))
+	t.Logf("%d llama.cpp servers, %d slots and %d MiB of cache each, %.1f documents a second\n%s", replicas, lab.Slots, lab.CacheMiB, plain.perSec, table(all))
 	for _, length := range []int{64, 1024, 4096} {
 		t.Logf("agents: %.0f %% of the prompts share their first %d characters", 100*recorded.commonest(length), length)
 	}
-	if chance.hitRate > 0.45 {
-		t.Errorf("%s: %.1f %% cached, want at most 45 %%: the caches are too large to tell strategies apart", chance.run, 100*chance.hitRate)
+	if chance.hitRate > 0.5 { // with caches for all documents it would be 75 %
+		t.Errorf("%s: %.1f %% cached, want at most 50 %%: the caches are too large to tell strategies apart", chance.run, 100*chance.hitRate)
 	}
 	judge(t, prefix, 0.80, chance, 5)
 	judge(t, aware, 0.85, chance, 8)
@@ -94,29 +99,29 @@ func judge(t *testing.T, f figures, hitRate float64, other figures, times time.D
 
 // rate is how many requests a second this machine bears, at most 2. It is half busy then with what it could not find in caches: on one
 // that has other things to do, queues would tell more of these than of strategies.
-func (l laboratory) rate(t *testing.T, d documents) float64 {
+func rate(t *testing.T, l lab.Lab, d documents) float64 {
 	t.Helper()
 	const most, probes = 2, 2
 	d.warmUp, d.counted = 0, 1
 	w := d.workload()
 	w.calls, w.clients = w.calls[:3*probes], probes
-	f := l.run(t, w, outstanding)
+	f := play(t, l, w, outstanding)
 	if f.failed > 0 {
 		t.Fatalf("%s: %v", f.run, f.errors[0])
 	}
 	return min(most, most*coldTTFT.Seconds()/f.p50.Seconds())
 }
 
-// run plays a workload through a new Warmpath in front of new engines.
-func (l laboratory) run(t *testing.T, w workload, r routing) figures {
+// play plays a workload through a new Warmpath in front of new engines.
+func play(t *testing.T, l lab.Lab, w workload, r routing) figures {
 	name := w.name + " " + r.String()
 	var answers []answer
 	t.Run(name, func(t *testing.T) {
-		addresses, stopEngines := l.startEngines(t, replicas)
+		addresses, stopEngines := l.StartEngines(t, replicas, contextTokens)
 		defer stopEngines()
-		address, stopWarmpath := l.startWarmpath(t, r, addresses)
-		defer stopWarmpath()
-		answers = newClient(address, addresses).play(t.Context(), w)
+		data, admin := lab.Reserve(t), lab.Reserve(t)
+		defer l.StartWarmpath(t, r.configuration(data, admin, addresses), admin)()
+		answers = newClient("http://"+data, addresses).play(t.Context(), w)
 	})
 	return measure(name, answers, replicas)
 }

@@ -8,10 +8,14 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 )
+
+// dataVariable names the folder with data/traces. By default it lies beside the repository and is called shared.
+const dataVariable = "WARMPATH_E2E_DATA"
 
 // call is one request of a workload.
 type call struct {
@@ -75,6 +79,14 @@ func prose(random *rand.Rand, length int) string {
 		}
 	}
 	return string(text)
+}
+
+func recordingPath(root string) string {
+	folder := os.Getenv(dataVariable)
+	if folder == "" {
+		folder = filepath.Join(filepath.Dir(root), "shared")
+	}
+	return filepath.Join(folder, "data", "traces", "agent_magagent.jsonl.gz")
 }
 
 // agents reads the first count prompts of at most limit bytes from a recording of agents at work: gzipped lines of JSON

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/warmpath/warmpath/test/e2e/realengine/tinymodel"
+	"github.com/warmpath/warmpath/test/e2e/lab/tinymodel"
 )
 
 func main() {

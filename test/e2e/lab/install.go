@@ -1,4 +1,4 @@
-package realengine
+package lab
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/warmpath/warmpath/test/e2e/realengine/tinymodel"
+	"github.com/warmpath/warmpath/test/e2e/lab/tinymodel"
 )
 
 const (
@@ -17,26 +17,16 @@ const (
 
 	// binaryVariable names a Warmpath to use instead of building one.
 	binaryVariable = "WARMPATH_BINARY"
-	// dataVariable names the folder with data/traces. By default it lies beside the repository and is called shared.
-	dataVariable = "WARMPATH_E2E_DATA"
 )
 
-// repository is the root of the source tree.
-func repository(t *testing.T) string {
+// Repository is the root of the source tree, seen from the folder of a suite, in which its tests run.
+func Repository(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatalf("repository: %v", err)
 	}
 	return root
-}
-
-func recordingPath(root string) string {
-	folder := os.Getenv(dataVariable)
-	if folder == "" {
-		folder = filepath.Join(filepath.Dir(root), "shared")
-	}
-	return filepath.Join(folder, "data", "traces", "agent_magagent.jsonl.gz")
 }
 
 // installEngine puts the engine's package into the user's cache, once, and returns the Python that finds it there.
@@ -50,7 +40,7 @@ func installEngine(t *testing.T) (python string) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatalf("engine: %v", err)
 	}
-	version := output(t, "python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])")
+	version := Output(t, "python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])")
 	environment := filepath.Join(folder, fmt.Sprintf("%s-%s-python%s", enginePackage, engineRelease, version))
 	python = filepath.Join(environment, "bin", "python")
 	// Written last, so that an interrupted installation is not taken for a whole one.
@@ -59,8 +49,8 @@ func installEngine(t *testing.T) (python string) {
 		return python
 	}
 	t.Logf("installing %s %s into %s", enginePackage, engineRelease, environment)
-	output(t, "python3", "-m", "venv", "--clear", environment)
-	output(t, python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", enginePackage+"=="+engineRelease)
+	Output(t, "python3", "-m", "venv", "--clear", environment)
+	Output(t, python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", enginePackage+"=="+engineRelease)
 	if err := os.WriteFile(installed, nil, 0o644); err != nil {
 		t.Fatalf("engine: %v", err)
 	}
@@ -82,18 +72,18 @@ func writeModel(t *testing.T) (path string) {
 }
 
 // warmpathBinary builds the program under test, or takes the one that the environment names.
-func warmpathBinary(t *testing.T, root string) (path string) {
+func warmpathBinary(t *testing.T) (path string) {
 	t.Helper()
 	if path = os.Getenv(binaryVariable); path != "" {
 		return path
 	}
 	path = filepath.Join(t.TempDir(), "warmpath")
-	output(t, "go", "build", "-C", root, "-o", path, "./cmd/warmpath")
+	Output(t, "go", "build", "-C", Repository(t), "-o", path, "./cmd/warmpath")
 	return path
 }
 
-// output runs a command to its end and returns what it printed.
-func output(t *testing.T, name string, arguments ...string) string {
+// Output runs a command to its end, which must be a good one, and returns what it printed.
+func Output(t *testing.T, name string, arguments ...string) string {
 	t.Helper()
 	text, err := exec.CommandContext(t.Context(), name, arguments...).CombinedOutput()
 	if err != nil {

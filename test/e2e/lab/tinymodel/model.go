@@ -30,8 +30,15 @@ const (
 	// blockWeights is how many weights Q8_0 scales together.
 	blockWeights = 32
 
-	chatTemplate = "{% for m in messages %}<|im_start|>{{m.role}}\n{{m.content}}<|im_end|>\n{% endfor %}" +
+	// chatTemplate writes a tool call as toolMark and its JSON. llama.cpp reads this off the template; when a tool call is required, its
+	// grammar lets anything pass until the mark and then nothing but the call.
+	chatTemplate = "{% if tools %}<|im_start|>system\n{% for t in tools %}{{ t | tojson }}\n{% endfor %}<|im_end|>\n{% endif %}" +
+		"{% for m in messages %}<|im_start|>{{m.role}}\n{% if m.content %}{{m.content}}{% endif %}" +
+		"{% if m.tool_calls %}{% for c in m.tool_calls %}" + toolMark +
+		"{\"name\": \"{{ c.function.name }}\", \"arguments\": {{ c.function.arguments | tojson }}}{% endfor %}{% endif %}<|im_end|>\n{% endfor %}" +
 		"{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+	// toolMark is a letter that random weights say sooner or later. They would never say a whole word.
+	toolMark = "n"
 )
 
 // Write writes the model as a GGUF file, version 3. The same shape gives the same bytes. It fails when the shape is
