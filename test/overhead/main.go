@@ -6,10 +6,13 @@ package main
 // rounds, as CPU time per request and added latency. CPU time is read from /proc, so it is only shown on Linux.
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -56,11 +59,13 @@ func run(f flags) error {
 	if f.role != "driver" {
 		return turns.Serve(f.role, f.target)
 	}
-	return drive(f)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return drive(ctx, f)
 }
 
 // drive starts the engine and the proxies, measures and prints.
-func drive(f flags) error {
+func drive(ctx context.Context, f flags) error {
 	var started turns.Processes
 	defer started.Stop()
 	engine, err := started.Role("-role", turns.RoleEngine)
@@ -71,7 +76,7 @@ func drive(f flags) error {
 	if err != nil {
 		return err
 	}
-	warm, err := started.Warmpath(f.warmpath, []string{engine.URL})
+	warm, err := started.Warmpath(ctx, f.warmpath, []string{engine.URL})
 	if err != nil {
 		return err
 	}
@@ -79,7 +84,9 @@ func drive(f flags) error {
 	contenders := []turns.Contender{engine, floor, warm}
 	results := make([][]turns.Result, len(shapes))
 	for i, s := range shapes {
-		results[i] = turns.Compete(contenders, s.Shape, f.pace)
+		if results[i], err = turns.Compete(ctx, contenders, s.Shape, f.pace); err != nil {
+			return err
+		}
 	}
 	return report(contenders, results)
 }

@@ -2,6 +2,7 @@ package turns
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,8 +15,8 @@ import (
 
 var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1 << 10, DisableCompression: true, IdleConnTimeout: 4 * time.Second}}
 
-// measure sends requests at a fixed rate, whether or not the earlier ones have been answered.
-func measure(c Contender, s Shape, rate float64, length time.Duration) Result {
+// measure sends requests at a fixed rate, whether or not the earlier ones have been answered. When ctx ends, all fail at once.
+func measure(ctx context.Context, c Contender, s Shape, rate float64, length time.Duration) Result {
 	n := max(1, int(rate*length.Seconds()))
 	body := chat(s.Body)
 	target := c.URL + "/v1/chat/completions"
@@ -28,9 +29,9 @@ func measure(c Contender, s Shape, rate float64, length time.Duration) Result {
 	var open sync.WaitGroup
 	for i := range n {
 		at := began.Add(time.Duration(float64(i) / rate * float64(time.Second)))
-		time.Sleep(time.Until(at))
+		Sleep(ctx, time.Until(at))
 		open.Go(func() {
-			failed[i] = post(target, body)
+			failed[i] = post(ctx, target, body)
 			took[i] = time.Since(at)
 		})
 	}
@@ -45,8 +46,21 @@ func measure(c Contender, s Shape, rate float64, length time.Duration) Result {
 	return Result{CPU: (cpuOf(c.PID) - before) / time.Duration(n), P50: took[n/2], Broken: broken}
 }
 
-func post(target string, body []byte) error {
-	resp, err := client.Post(target, "application/json", bytes.NewReader(body))
+// Sleep waits, or until ctx ends.
+func Sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+func post(ctx context.Context, target string, body []byte) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(r)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package turns
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -50,7 +51,7 @@ func (p *Processes) Role(role ...string) (Contender, error) {
 }
 
 // Warmpath runs the router as its users do: probes, metrics and access log on, and the default strategy unless flags say another.
-func (p *Processes) Warmpath(binary string, engines []string, flags ...string) (Contender, error) {
+func (p *Processes) Warmpath(ctx context.Context, binary string, engines []string, flags ...string) (Contender, error) {
 	addresses, err := FreeAddresses(2)
 	if err != nil {
 		return Contender{}, err
@@ -64,7 +65,7 @@ func (p *Processes) Warmpath(binary string, engines []string, flags ...string) (
 		return Contender{}, fmt.Errorf("%w; build it first with `make build`", err)
 	}
 	up := Contender{URL: "http://" + addresses[0], PID: c.Process.Pid}
-	return up, Await(binary, func() (*http.Response, error) { return http.Get("http://" + addresses[1] + "/readyz") })
+	return up, Await(ctx, binary, func() (*http.Response, error) { return http.Get("http://" + addresses[1] + "/readyz") })
 }
 
 // Stop kills all processes, the latest first, and those that they have started.
@@ -88,9 +89,12 @@ func kill(c *exec.Cmd) {
 }
 
 // Await asks until the answer is 200. The error names who did not become ready.
-func Await(name string, ask func() (*http.Response, error)) error {
+func Await(ctx context.Context, name string, ask func() (*http.Response, error)) error {
 	var last error
-	for deadline := time.Now().Add(startLimit); time.Now().Before(deadline); time.Sleep(pollEvery) {
+	for deadline := time.Now().Add(startLimit); time.Now().Before(deadline); Sleep(ctx, pollEvery) {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		resp, err := ask()
 		if last = err; err != nil {
 			continue

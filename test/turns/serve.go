@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -54,6 +56,7 @@ func serveEngine() error {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"`+Model+`","object":"model","created":1,"owned_by":"warmpath"}]}`)
 	})
+	answers.HandleFunc("POST /v1/chat/completions/render", render)
 	answers.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			return
@@ -72,6 +75,20 @@ func serveEngine() error {
 		_, _ = io.WriteString(w, "data: [DONE]\n\n")
 	})
 	return listenAndServe(answers)
+}
+
+// render tells a token for each four bytes of the body: some routers ask an engine for a prompt's tokens before they choose.
+func render(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	answer := []byte(`{"token_ids":[0`)
+	for ; len(body) >= 4; body = body[4:] {
+		answer = strconv.AppendUint(append(answer, ','), uint64(binary.LittleEndian.Uint32(body)), 10)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(append(answer, "]}"...))
 }
 
 // buffers is the pool of a ReverseProxy.

@@ -2,6 +2,7 @@
 package turns
 
 import (
+	"context"
 	"slices"
 	"time"
 )
@@ -36,16 +37,20 @@ type Result struct {
 	Broken int
 }
 
-// Compete lets the contenders take turns over one shape and gives each one's medians. Broken answers are added up.
-func Compete(contenders []Contender, s Shape, p Pace) []Result {
+// Compete lets the contenders take turns over one shape and gives each one's medians. Broken answers are added up. The error is
+// that of ctx, if it ended before.
+func Compete(ctx context.Context, contenders []Contender, s Shape, p Pace) ([]Result, error) {
 	for _, c := range contenders {
-		measure(c, s, p.Rate, min(p.Round, time.Second)) // warm-up
+		measure(ctx, c, s, p.Rate, min(p.Round, time.Second)) // warm-up
 	}
 	rounds := make([][]Result, len(contenders))
 	for range p.Rounds {
 		for i, c := range contenders {
-			rounds[i] = append(rounds[i], measure(c, s, p.Rate, p.Round))
+			rounds[i] = append(rounds[i], measure(ctx, c, s, p.Rate, p.Round))
 		}
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
 	out := make([]Result, len(contenders))
 	for i, all := range rounds {
@@ -57,7 +62,7 @@ func Compete(contenders []Contender, s Shape, p Pace) []Result {
 			out[i].Broken += r.Broken
 		}
 	}
-	return out
+	return out, nil
 }
 
 func median(all []Result, of func(Result) time.Duration) time.Duration {
