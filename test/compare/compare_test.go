@@ -60,8 +60,8 @@ func TestPage(t *testing.T) {
 	f := figures{&bench.Run{Requests: 600, Failed: 2, HitRate: &hit, RequestsPerSecond: 148.2, TTFT: bench.Quantiles{P50: 203.4, P90: 240}}, 1.04}
 	measured := &entry{
 		router: routers[0], software: software{version: "v1", binary: "bin/warmpath"}, quality: [][]figures{{f}, {f}, {f}},
-		cost:   []turns.Result{{CPU: 400 * time.Microsecond, P50: 250 * time.Microsecond}, {CPU: time.Millisecond, P50: 2 * time.Millisecond, Broken: 3}},
-		losses: []loss{{requests: 600, failed: 3, kinds: map[string]int{"broken": 2, "http_502": 1}, p99: 300}, {requests: 600, failed: 1, kinds: map[string]int{"broken": 1}, p99: 500}},
+		cost: []turns.Result{{CPU: 400 * time.Microsecond, P50: 250 * time.Microsecond}, {CPU: time.Millisecond, P50: 2 * time.Millisecond, Broken: 3}},
+		lost: []loss{{requests: 600, failed: 3, kinds: map[string]int{"broken": 2, "http_502": 1}, p99: 300, back: time.Second}, {requests: 600, failed: 1, kinds: map[string]int{"broken": 1}, p99: 500, back: 2500 * time.Millisecond}},
 	}
 	bare := &entry{router: router{product: productHAProxy, setting: "leastconn", config: "haproxy.cfg", args: haproxy}, software: software{version: "2.6", binary: "/usr/sbin/haproxy"}, quality: make([][]figures, 3)}
 	c := comparison{flags: flags{seeds: 1, requests: 600}, entries: []*entry{measured, bare}, floor: measured.cost[:1]}
@@ -70,9 +70,9 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| Warmpath | KV_AWARE | 148 | 148 | 148 | 0.40 ms | 1.00 ms | 0.25 ms | 2.00 ms (3 broken) | 4 of 1200: 3 broken, 1 http_502 |\n",
-		"| HAProxy | leastconn | - | - | - | - | - | - | - | - |\n",
-		"| bare Go proxy | - | - | - | - | 0.40 ms | - | 0.25 ms | - | - |\n",
+		"| Warmpath | KV_AWARE | 148 | 148 | 148 | 0.40 ms | 1.00 ms | 0.25 ms | 2.00 ms (3 broken) | 4 of 1200: 3 broken, 1 http_502 | 2.5 s |\n",
+		"| HAProxy | leastconn | - | - | - | - | - | - | - | - | - |\n",
+		"| bare Go proxy | - | - | - | - | 0.40 ms | - | 0.25 ms | - | - | - |\n",
 		"| Warmpath | KV_AWARE | 203 / 240 | 95.0 % | 1.04 | 203 / 240 | 95.0 % | 1.04 | 203 / 240 | 95.0 % | 1.04 | 500 | 6 of 1800 |\n",
 		"| HAProxy | 2.6 | leastconn | `haproxy -db -f haproxy.cfg` |\n",
 	} {

@@ -1,12 +1,16 @@
 package main
 
-import "github.com/warmpath/warmpath/test/turns"
+import (
+	"context"
+
+	"github.com/warmpath/warmpath/test/turns"
+)
 
 // sizes of the requests whose cost is measured; a prompt of 200 KB is about 50,000 tokens.
 var sizes = []turns.Shape{{Name: "2 KB", Body: 2 << 10}, {Name: "200 KB", Body: 200 << 10}}
 
 // measureCost puts all routers in front of engines that answer at once. No router is spared its work by there being one replica only.
-func (c *comparison) measureCost() error {
+func (c *comparison) measureCost(ctx context.Context) error {
 	var started turns.Processes
 	defer started.Stop()
 	var urls []string
@@ -23,7 +27,7 @@ func (c *comparison) measureCost() error {
 	}
 	contenders := []turns.Contender{{Name: "direct", URL: urls[0]}, floor}
 	for _, e := range c.entries {
-		router, err := e.start(&started, urls, c.folder)
+		router, err := e.start(ctx, &started, urls, c.folder)
 		if err != nil {
 			return err
 		}
@@ -31,7 +35,10 @@ func (c *comparison) measureCost() error {
 	}
 	for _, size := range sizes {
 		say("cost at %s", size.Name)
-		results := turns.Compete(contenders, size, c.pace)
+		results, err := turns.Compete(ctx, contenders, size, c.pace)
+		if err != nil {
+			return err
+		}
 		direct := results[0].P50
 		for i := range results {
 			results[i].P50 -= direct

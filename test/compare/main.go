@@ -4,13 +4,16 @@ package main
 // Routers take turns, so that a machine whose speed drifts slows all alike, and every run has new engines and a new router.
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/warmpath/warmpath/test/turns"
@@ -24,6 +27,7 @@ type flags struct {
 	page         string
 	seeds        int
 	requests     int
+	losses       int
 	firstPort    int
 	pace         turns.Pace
 }
@@ -36,11 +40,12 @@ func main() {
 	flag.StringVar(&f.only, "only", "", "measure only routers whose name and setting match this regular expression")
 	flag.StringVar(&f.parts, "parts", "quality,cost,loss", "what to measure")
 	flag.StringVar(&f.page, "page", "", "write the page to this file too")
-	flag.IntVar(&f.seeds, "seeds", 3, "draws of each workload; figures are medians, losses are added up")
-	flag.IntVar(&f.requests, "requests", 400, "requests of a run that count")
+	flag.IntVar(&f.seeds, "seeds", 3, "draws of each workload; figures are medians")
+	flag.IntVar(&f.requests, "requests", 250, "requests of a run that count")
+	flag.IntVar(&f.losses, "losses", 1, "draws of the run in which a replica is killed; failures are added up")
 	flag.IntVar(&f.firstPort, "port", 21741, "port of the first engine; the same in each run, since some routers hash it")
 	flag.Float64Var(&f.pace.Rate, "rate", 100, "requests per second while cost is measured")
-	flag.DurationVar(&f.pace.Round, "round", 4*time.Second, "length of one router's turn while cost is measured")
+	flag.DurationVar(&f.pace.Round, "round", 3*time.Second, "length of one router's turn while cost is measured")
 	flag.IntVar(&f.pace.Rounds, "rounds", 3, "turns of each router and size while cost is measured")
 	flag.Parse()
 	if err := run(f); err != nil {
@@ -57,15 +62,17 @@ func run(f flags) error {
 	if err != nil {
 		return fmt.Errorf("only: %w", err)
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	c := &comparison{flags: f}
-	if c.entries, err = enter(wanted, f.warmpath); err != nil {
+	if c.entries, err = enter(ctx, wanted, f.warmpath); err != nil {
 		return err
 	}
 	if c.folder, err = os.MkdirTemp("", "warmpath-compare-"); err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(c.folder) }() // it holds configurations and logs
-	return c.run()
+	return c.run(ctx)
 }
 
 // comparison is one run.
@@ -77,8 +84,8 @@ type comparison struct {
 }
 
 // run measures, prints what it came to, also if a part failed, and writes the page if none did.
-func (c *comparison) run() error {
-	failed := c.measure()
+func (c *comparison) run(ctx context.Context) error {
+	failed := c.measure(ctx)
 	page, err := c.write()
 	if err != nil {
 		return errors.Join(failed, err)
@@ -93,8 +100,8 @@ func (c *comparison) run() error {
 }
 
 // measure does the parts one after the other.
-func (c *comparison) measure() error {
-	known := map[string]func() error{"quality": c.measureQuality, "cost": c.measureCost, "loss": c.measureLoss}
+func (c *comparison) measure(ctx context.Context) error {
+	known := map[string]func(context.Context) error{"quality": c.measureQuality, "cost": c.measureCost, "loss": c.measureLoss}
 	parts := strings.Split(c.parts, ",")
 	for _, part := range parts {
 		if known[part] == nil {
@@ -102,7 +109,7 @@ func (c *comparison) measure() error {
 		}
 	}
 	for _, part := range parts {
-		if err := known[part](); err != nil {
+		if err := known[part](ctx); err != nil {
 			return fmt.Errorf("%s: %w", part, err)
 		}
 	}
@@ -116,11 +123,11 @@ type entry struct {
 
 	quality [][]figures // of each workload, a seed each
 	cost    []turns.Result
-	losses  []loss // a seed each
+	lost    []loss // a draw each
 }
 
 // enter installs what is wanted.
-func enter(wanted *regexp.Regexp, warmpath string) ([]*entry, error) {
+func enter(ctx context.Context, wanted *regexp.Regexp, warmpath string) ([]*entry, error) {
 	var entries []*entry
 	installed := map[string]software{}
 	for _, r := range routers {
@@ -130,7 +137,7 @@ func enter(wanted *regexp.Regexp, warmpath string) ([]*entry, error) {
 		s, known := installed[r.product]
 		if !known {
 			var err error
-			if s, err = install(r.product, warmpath); err != nil {
+			if s, err = install(ctx, r.product, warmpath); err != nil {
 				return nil, fmt.Errorf("%s: %w", r.product, err)
 			}
 			installed[r.product] = s

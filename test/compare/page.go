@@ -26,9 +26,11 @@ type page struct {
 	Rows                      []row
 	Clients, Warmup, Requests int
 	Draws                     string
+	Several                   bool // draws
 	Rate                      float64
 	Rounds                    int
 	LossAfter, LossFor        time.Duration
+	LossThen                  time.Duration
 	LossRate                  int
 	Window, LoadPercent       int
 	Packages                  string
@@ -40,7 +42,8 @@ type row struct {
 	Throughput                        []string // by workload
 	Behind                            []string // TTFT, hit and imbalance of each workload
 	CPU, Added                        []string // by size
-	Failed, FailedBefore, LossP99     string
+	Failed, Back                      string   // when a replica was killed
+	FailedBefore, LossP99             string
 }
 
 const dash = "-"
@@ -49,8 +52,8 @@ const dash = "-"
 func (c *comparison) write() ([]byte, error) {
 	p := page{
 		Date: time.Now().Format("2 January 2006"), System: runtime.GOOS + "/" + runtime.GOARCH, Filter: c.only, Cores: runtime.NumCPU(),
-		Clients: clients, Warmup: warmup, Requests: c.requests, Draws: draws(c.seeds), Rate: c.pace.Rate, Rounds: c.pace.Rounds,
-		LossAfter: lossAfter, LossFor: lossFor, LossRate: lossRate, Window: window, LoadPercent: loadPercent, Packages: packages(),
+		Clients: clients, Warmup: warmup, Requests: c.requests, Draws: draws(c.seeds), Several: c.seeds > 1, Rate: c.pace.Rate, Rounds: c.pace.Rounds,
+		LossAfter: lossAfter, LossFor: lossFor, LossThen: lossThen, LossRate: lossRate, Window: window, LoadPercent: loadPercent, Packages: packages(),
 	}
 	for _, w := range workloads {
 		p.Workloads = append(p.Workloads, w.name)
@@ -86,7 +89,10 @@ func packages() string {
 }
 
 func (e *entry) row() row {
-	r := row{Product: e.product, Policy: e.setting, Version: e.version, Command: e.command(), Failed: dash, FailedBefore: dash, LossP99: dash}
+	r := row{
+		Product: e.product, Policy: e.setting, Version: e.version, Command: e.command(),
+		Failed: dash, Back: dash, FailedBefore: dash, LossP99: dash,
+	}
 	failed, requests := 0, 0
 	for i := range workloads {
 		r.addQuality(e, i)
@@ -98,8 +104,8 @@ func (e *entry) row() row {
 		r.FailedBefore = fmt.Sprintf("%d of %d", failed, requests)
 	}
 	r.CPU, r.Added = costs(e.cost)
-	if len(e.losses) > 0 {
-		r.Failed, r.LossP99 = lost(e.losses)
+	if len(e.lost) > 0 {
+		r.Failed, r.Back, r.LossP99 = lost(e.lost)
 	}
 	return r
 }
@@ -110,15 +116,23 @@ func (r *row) addQuality(e *entry, workload int) {
 		r.Throughput, r.Behind = append(r.Throughput, dash), append(r.Behind, dash, dash, dash)
 		return
 	}
-	typical := func(of func(figures) float64) float64 { return e.typical(workload, of) }
-	r.Throughput = append(r.Throughput, fmt.Sprintf("%.0f", typical(func(f figures) float64 { return f.RequestsPerSecond })))
+	typical := func(of func(figures) float64) float64 { return middle(e.each(workload, of)) }
+	r.Throughput = append(r.Throughput, spread(e.each(workload, func(f figures) float64 { return f.RequestsPerSecond })))
 	p50, p90 := typical(func(f figures) float64 { return f.TTFT.P50 }), typical(func(f figures) float64 { return f.TTFT.P90 })
 	r.Behind = append(r.Behind, fmt.Sprintf("%.0f / %.0f", p50, p90), percent(typical(figures.hit)),
 		fmt.Sprintf("%.2f", typical(func(f figures) float64 { return f.imbalance })))
 }
 
+// spread is the median of values and, if there are several, the lowest and the highest.
+func spread(values []float64) string {
+	if len(values) == 1 {
+		return fmt.Sprintf("%.0f", values[0])
+	}
+	return fmt.Sprintf("%.0f (%.0f-%.0f)", middle(values), slices.Min(values), slices.Max(values))
+}
+
 func floorRow(floor []turns.Result) row {
-	r := row{Product: "bare Go proxy", Policy: dash, Failed: dash, FailedBefore: dash, LossP99: dash}
+	r := row{Product: "bare Go proxy", Policy: dash, Failed: dash, Back: dash, FailedBefore: dash, LossP99: dash}
 	for range workloads {
 		r.Throughput, r.Behind = append(r.Throughput, dash), append(r.Behind, dash, dash, dash)
 	}
@@ -144,11 +158,12 @@ func costs(results []turns.Result) (cpu, added []string) {
 	return cpu, added
 }
 
-// lost adds up the failures of all draws, and gives the median of the 99th percentiles.
-func lost(losses []loss) (failed, p99 string) {
+// lost adds up the failures of all draws, and gives the medians of how long the replica was without requests and of the 99th percentiles.
+func lost(losses []loss) (failed, back, p99 string) {
 	requests, sum, kinds := 0, 0, map[string]int{}
-	var quantiles []float64
+	var quantiles, idle []float64
 	for _, l := range losses {
+		idle = append(idle, l.back.Seconds())
 		requests, sum = requests+l.requests, sum+l.failed
 		for kind, n := range l.kinds {
 			kinds[kind] += n
@@ -163,7 +178,11 @@ func lost(losses []loss) (failed, p99 string) {
 	if len(named) > 0 {
 		failed += ": " + strings.Join(named, ", ")
 	}
-	return failed, fmt.Sprintf("%.0f", middle(quantiles))
+	back = fmt.Sprintf("%.1f s", middle(idle))
+	if middle(idle) >= lossThen.Seconds() {
+		back = fmt.Sprintf("not within %v", lossThen)
+	}
+	return failed, back, fmt.Sprintf("%.0f", middle(quantiles))
 }
 
 // command is how the router is started, as a person would write it.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -17,10 +18,10 @@ import (
 )
 
 // settle is how long a router that has answered gets to find the other replicas: some do one after the other.
-const settle = 2 * time.Second
+const settle = time.Second
 
 // start runs the router in front of engines and waits until it answers requests.
-func (e *entry) start(started *turns.Processes, engines []string, folder string) (turns.Contender, error) {
+func (e *entry) start(ctx context.Context, started *turns.Processes, engines []string, folder string) (turns.Contender, error) {
 	l, err := e.prepare(engines, folder)
 	if err != nil {
 		return turns.Contender{}, err
@@ -37,10 +38,10 @@ func (e *entry) start(started *turns.Processes, engines []string, folder string)
 		return turns.Contender{}, err
 	}
 	up := turns.Contender{Name: e.label(), URL: "http://" + l.Address(), PID: c.Process.Pid}
-	if err := turns.Await(e.label(), func() (*http.Response, error) { return ask(up.URL) }); err != nil {
+	if err := turns.Await(ctx, e.label(), func() (*http.Response, error) { return ask(up.URL) }); err != nil {
 		return up, fmt.Errorf("%w\n%s", err, tail(log.Name()))
 	}
-	time.Sleep(settle)
+	turns.Sleep(ctx, settle)
 	return up, nil
 }
 

@@ -13,7 +13,7 @@ import (
 const (
 	replicas = 4
 	clients  = 32 // as many as the fleet has slots twice over
-	warmup   = 200
+	warmup   = 100
 	timeout  = time.Minute // of a request
 )
 
@@ -31,7 +31,7 @@ type figures struct {
 }
 
 // measureQuality lets 32 clients ask, each at once again when it has been answered.
-func (c *comparison) measureQuality() error {
+func (c *comparison) measureQuality(ctx context.Context) error {
 	for seed := range c.seeds {
 		for i, w := range workloads {
 			requests, err := draw(fmt.Sprintf(w.spec, warmup+c.requests), seed+1)
@@ -39,7 +39,7 @@ func (c *comparison) measureQuality() error {
 				return err
 			}
 			for _, e := range c.entries {
-				got, err := c.play(e, requests)
+				got, err := c.play(ctx, e, requests)
 				if err != nil {
 					return err
 				}
@@ -52,19 +52,19 @@ func (c *comparison) measureQuality() error {
 	return nil
 }
 
-func (c *comparison) play(e *entry, requests workload.Workload) (figures, error) {
-	engines, err := startFleet(c.warmpath, c.firstPort)
+func (c *comparison) play(ctx context.Context, e *entry, requests workload.Workload) (figures, error) {
+	engines, err := startFleet(ctx, c.warmpath, c.firstPort)
 	if err != nil {
 		return figures{}, err
 	}
 	defer engines.Stop()
 	var started turns.Processes
 	defer started.Stop()
-	router, err := e.start(&started, engines.urls, c.folder)
+	router, err := e.start(ctx, &started, engines.urls, c.folder)
 	if err != nil {
 		return figures{}, err
 	}
-	run, err := bench.Play(context.Background(), requests.Requests(), bench.Options{
+	run, err := bench.Play(ctx, requests.Requests(), bench.Options{
 		Target: router.URL, Concurrency: clients, Warmup: bench.Warmup{Requests: warmup}, Timeout: timeout,
 	})
 	if err != nil {
@@ -91,11 +91,11 @@ func (f figures) hit() float64 {
 	return *f.HitRate
 }
 
-// typical is the median of a figure over the draws of a workload.
-func (e *entry) typical(workload int, of func(figures) float64) float64 {
+// each is a figure of every draw of a workload.
+func (e *entry) each(workload int, of func(figures) float64) []float64 {
 	var values []float64
 	for _, f := range e.quality[workload] {
 		values = append(values, of(f))
 	}
-	return middle(values)
+	return values
 }
