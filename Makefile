@@ -40,8 +40,9 @@ e2e-real: ## Run the real binary against llama.cpp servers (needs python3 with p
 	$(GO) test -count=1 -timeout 20m -tags e2ereal -v -run '^TestRealEngines$$' ./test/e2e/realengine
 
 .PHONY: compare
-compare: build ## Measure Warmpath beside other routers and write docs/comparison.md (needs python3 with pip, and root on Debian; about 40 minutes)
-	$(GO) run ./test/compare -warmpath bin/warmpath -page docs/comparison.md
+compare: build ## Measure Warmpath beside other routers and write docs/comparison.md (needs python3 with pip, and root on Debian; about 20 minutes)
+	$(GO) build -o bin/compare ./test/compare
+	bin/compare -warmpath bin/warmpath -page docs/comparison.md
 
 .PHONY: e2e-clients
 e2e-clients: ## Compare what other people's clients get from Warmpath and from a llama.cpp server (needs python3 with pip, and curl; about 1 minute, the first time about ten)

@@ -57,8 +57,7 @@ var routers = []router{
 		product: productWarmpath, setting: "PREFIX_AWARE",
 		args: warmpath("--strategy", "PREFIX_AWARE", "--prefix-length", strconv.Itoa(window), "--concurrency-threshold", strconv.Itoa(mostOpen)),
 	},
-	{product: "sglang-router", setting: "cache_aware", args: launched("cache_aware", thresholds("8")...)},
-	{product: "sglang-router", setting: "cache_aware, its own thresholds", args: launched("cache_aware")},
+	{product: "sglang-router", setting: "cache_aware", args: launched("cache_aware", thresholds("10")...)},
 	{
 		product: "smg", setting: "cache_aware", // without what sends requests away from a warm replica for other reasons
 		args: launched("cache_aware", append(thresholds("8"), "--disable-worker-overload-protection", "--worker-warmup-secs", "0",
@@ -66,10 +65,10 @@ var routers = []router{
 	},
 	{
 		product: "smg", setting: "prefix_hash",
-		args: launched("prefix_hash", "--prefix-token-count", strconv.Itoa(window/4), "--prefix-hash-load-factor", "1.5",
+		args: launched("prefix_hash", "--prefix-token-count", strconv.Itoa(window/4), "--prefix-hash-load-factor", "1.25",
 			"--prefix-hash-balance-abs-threshold", "1"),
 	},
-	{product: "vllm-router", setting: "cache_aware", args: routerFlags("warning", "cache_aware", thresholds("8")...)},
+	{product: "vllm-router", setting: "cache_aware", args: routerFlags("warning", "cache_aware", thresholds("10")...)},
 	{product: productHAProxy, setting: "leastconn", config: "haproxy.cfg", args: haproxy},
 	{product: productHAProxy, setting: "hash of the body's beginning", config: "haproxy.cfg", hash: true, args: haproxy},
 	{product: productNginx, setting: "least_conn", config: "nginx.conf", args: nginx},
