@@ -2,6 +2,7 @@
 package turns
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -28,16 +29,16 @@ type Pace struct {
 	Rounds int           // turns of each contender, 1 or more
 }
 
-// Result is what one contender needed, over one round or as medians of several.
+// Result is what one contender needed, over one round or several.
 type Result struct {
-	CPU time.Duration // of its processes, per request; 0 where there is no /proc to read it from
-	P50 time.Duration // from the intended start to the end of the answer
+	CPU time.Duration // of its processes, per request, a mean: ticks are too long for one round; 0 where there is no /proc
+	P50 time.Duration // from the intended start to the end of the answer; of several rounds the median
 	// Broken counts answers that did not come whole. The bare proxy breaks some streams: Go's server closes a request body that
 	// has not been read to its end when the answer begins.
 	Broken int
 }
 
-// Compete lets the contenders take turns over one shape and gives each one's medians. Broken answers are added up. The error is
+// Compete lets the contenders take turns over one shape and sums up what each needed. Broken answers are added up. The error is
 // that of ctx, if it ended before.
 func Compete(ctx context.Context, contenders []Contender, s Shape, p Pace) ([]Result, error) {
 	for _, c := range contenders {
@@ -54,22 +55,12 @@ func Compete(ctx context.Context, contenders []Contender, s Shape, p Pace) ([]Re
 	}
 	out := make([]Result, len(contenders))
 	for i, all := range rounds {
-		out[i] = Result{
-			CPU: median(all, func(r Result) time.Duration { return r.CPU }),
-			P50: median(all, func(r Result) time.Duration { return r.P50 }),
-		}
+		slices.SortFunc(all, func(a, b Result) int { return cmp.Compare(a.P50, b.P50) })
+		out[i].P50 = all[len(all)/2].P50
 		for _, r := range all {
+			out[i].CPU += r.CPU / time.Duration(len(all))
 			out[i].Broken += r.Broken
 		}
 	}
 	return out, nil
-}
-
-func median(all []Result, of func(Result) time.Duration) time.Duration {
-	values := make([]time.Duration, len(all))
-	for i, r := range all {
-		values[i] = of(r)
-	}
-	slices.Sort(values)
-	return values[len(values)/2]
 }
