@@ -6,14 +6,14 @@ import (
 	"github.com/warmpath/warmpath/test/turns"
 )
 
-// sizes of the requests whose cost is measured; a prompt of 200 KB is about 50,000 tokens, and comes half as often so that it fills
+// sizes of the requests whose cost is measured; a prompt of 200 KB is about 50,000 tokens, and comes seldom so that it fills
 // no router's cores.
 var sizes = []struct {
 	turns.Shape
 	seldom float64
 }{
 	{turns.Shape{Name: "2 KB", Body: 2 << 10}, 1},
-	{turns.Shape{Name: "200 KB", Body: 200 << 10}, 2},
+	{turns.Shape{Name: "200 KB", Body: 200 << 10}, 4},
 }
 
 // measureCost puts all routers in front of engines that answer at once. No router is spared its work by there being one replica only.

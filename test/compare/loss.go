@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/warmpath/warmpath/internal/bench"
@@ -11,12 +12,11 @@ import (
 	"github.com/warmpath/warmpath/test/turns"
 )
 
-const (
-	// lossRate is what three replicas can bear even if few prompts hit.
-	lossRate = 30
-	// A replica is killed after lossAfter, stays dead for lossFor, and then has lossThen to get a request.
-	lossAfter, lossFor, lossThen = 3 * time.Second, 4 * time.Second, 9 * time.Second
-)
+// A replica is killed after lossAfter, stays dead for lossFor, and then has lossThen to get a request.
+const lossAfter, lossFor, lossThen = 3 * time.Second, 4 * time.Second, 9 * time.Second
+
+// mostAnswers is more than the fleet can give in that time.
+const mostAnswers = 4000
 
 // loss is what a killed replica cost.
 type loss struct {
@@ -27,13 +27,12 @@ type loss struct {
 	back time.Duration
 }
 
-// measureLoss kills the busiest replica without a word while requests arrive at a steady rate, and starts it again. Engines have
-// nothing to say before a request's first word but its status, so that each request could be answered by another one.
+// measureLoss kills the busiest replica without a word while clients ask as for quality, and starts it again. Engines have nothing
+// to say before a request's first word but its status, so that each request could be answered by another one. The clients are
+// more than three replicas serve at once: a router has reason to use the fourth again.
 func (c *comparison) measureLoss(ctx context.Context) error {
-	count := int(lossRate * (lossAfter + lossFor + lossThen).Seconds())
 	for seed := range c.losses {
-		spec := fmt.Sprintf("%s,rate=%d", fmt.Sprintf(workloads[0].spec, count), lossRate)
-		requests, err := draw(spec, seed+1)
+		requests, err := draw(fmt.Sprintf(workloads[0].spec, mostAnswers), seed+1)
 		if err != nil {
 			return err
 		}
@@ -69,11 +68,24 @@ func (c *comparison) lose(ctx context.Context, e *entry, requests workload.Workl
 		back, err = engines.disturb(ctx)
 		disturbed <- err
 	}()
-	run, err := bench.Play(ctx, requests.Requests(), bench.Options{Target: router.URL, Timeout: timeout})
+	run, err := bench.Play(ctx, during(lossAfter+lossFor+lossThen, requests.Requests()),
+		bench.Options{Target: router.URL, Concurrency: clients, Timeout: timeout})
 	if err := errors.Join(<-disturbed, err); err != nil {
 		return loss{}, err
 	}
 	return loss{requests: run.Requests, failed: run.Failed + run.Refused, kinds: run.Errors, p99: run.TTFT.P99, back: back}, nil
+}
+
+// during ends the requests when that time has passed since the first.
+func during(length time.Duration, requests iter.Seq[workload.Request]) iter.Seq[workload.Request] {
+	return func(yield func(workload.Request) bool) {
+		began := time.Now()
+		for r := range requests {
+			if time.Since(began) > length || !yield(r) {
+				return
+			}
+		}
+	}
 }
 
 // disturb kills an engine, starts it again, and returns how long it was healthy before it got a request, at most

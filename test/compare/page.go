@@ -31,7 +31,6 @@ type page struct {
 	Rounds                    int
 	LossAfter, LossFor        time.Duration
 	LossThen                  time.Duration
-	LossRate                  int
 	Window, LoadPercent       int
 	Packages                  string
 }
@@ -53,7 +52,7 @@ func (c *comparison) write() ([]byte, error) {
 	p := page{
 		Date: time.Now().Format("2 January 2006"), System: runtime.GOOS + "/" + runtime.GOARCH, Filter: c.only, Cores: runtime.NumCPU(),
 		Clients: clients, Warmup: warmup, Requests: c.requests, Draws: draws(c.seeds), Several: c.seeds > 1, Rate: c.pace.Rate, Rounds: c.pace.Rounds,
-		LossAfter: lossAfter, LossFor: lossFor, LossThen: lossThen, LossRate: lossRate, Window: window, LoadPercent: loadPercent, Packages: packages(),
+		LossAfter: lossAfter, LossFor: lossFor, LossThen: lossThen, Window: window, LoadPercent: loadPercent, Packages: packages(),
 	}
 	for _, w := range workloads {
 		p.Workloads = append(p.Workloads, w.name)
