@@ -13,7 +13,7 @@ import (
 )
 
 // A replica is killed after lossAfter, stays dead for lossFor, and then has lossThen to get a request.
-const lossAfter, lossFor, lossThen = 3 * time.Second, 4 * time.Second, 9 * time.Second
+const lossAfter, lossFor, lossThen = 3 * time.Second, 4 * time.Second, 6 * time.Second
 
 // mostAnswers is more than the fleet can give in that time.
 const mostAnswers = 4000

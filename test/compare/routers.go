@@ -50,7 +50,8 @@ func (l launch) Address() string { return l.Host + ":" + l.Port }
 //go:embed haproxy.cfg nginx.conf envoy.yaml
 var configs embed.FS
 
-// routers are in order of the table. All that can probe engines do so each second.
+// routers are in order of the table. All that can probe engines do so each second, and none leaves one that has failed alone for
+// longer than that.
 var routers = []router{
 	{product: productWarmpath, setting: "KV_AWARE", args: warmpath("--strategy", "KV_AWARE")},
 	{
@@ -103,7 +104,8 @@ func routerFlags(logLevel, policy string, more ...string) func(launch) []string 
 	return func(l launch) []string {
 		args := []string{
 			"--host", l.Host, "--port", l.Port, "--prometheus-host", l.Host, "--prometheus-port", l.Metrics, "--log-level", logLevel,
-			"--worker-startup-check-interval", "1", "--health-check-interval-secs", "1", "--health-failure-threshold", "2", "--policy", policy,
+			"--worker-startup-check-interval", "1", "--health-check-interval-secs", "1", "--health-failure-threshold", "2",
+			"--health-success-threshold", "1", "--cb-timeout-duration-secs", "1", "--policy", policy,
 		}
 		return append(append(append(args, more...), "--worker-urls"), l.Engines...)
 	}
