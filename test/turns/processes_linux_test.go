@@ -40,7 +40,7 @@ func TestStopEndsGrandchildren(t *testing.T) {
 func TestCompeteEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := Compete(ctx, []Contender{{Name: "nobody"}}, Shape{Body: 2 << 10}, Pace{Rate: 10, Round: time.Minute, Rounds: 3})
+	_, err := Compete(ctx, []Contender{{Name: "nobody"}}, Shape{Body: 2 << 10}, Pace{Rate: 1, Round: time.Minute, Rounds: 3})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that of the context", err)
 	}
