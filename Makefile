@@ -43,6 +43,11 @@ e2e-real: ## Run the real binary against llama.cpp servers, with SEEDS=1,2,3 thr
 e2e-predict: ## Hold the simulator to four llama.cpp servers (needs python3 with pip, and two cores with nothing else to do; 11 minutes)
 	$(GO) test -count=1 -timeout 30m -tags e2ereal -v ./test/e2e/prediction
 
+.PHONY: compare
+compare: build ## Measure Warmpath beside other routers and write docs/comparison.md (needs python3 with pip, and root on Debian; about 20 minutes)
+	$(GO) build -o bin/compare ./test/compare
+	bin/compare -warmpath bin/warmpath -page docs/comparison.md
+
 .PHONY: e2e-clients
 e2e-clients: ## Compare what other people's clients get from Warmpath and from a llama.cpp server (needs python3 with pip, and curl; about 1 minute, the first time about ten)
 	$(GO) test -count=1 -timeout 20m -tags e2eclients -v -run '^TestClients$$' ./test/e2e/clients

@@ -1,6 +1,8 @@
 package emulator
 
 import (
+	"net/http"
+
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -82,6 +84,20 @@ func parseChat(body jsontext.Value) (job, error) {
 	j, err := in.job("chatcmpl-", []prompt{p}, in.MaxCompletionTokens, in.MaxTokens)
 	j.answerer = func(g *generation) answerer { return &chatAnswer{g: g, usage: j.usage} }
 	return j, err
+}
+
+// render answers with the token ids of a chat's prompt, all that routers want of vLLM's answer: some ask for it to look for prefixes.
+func (s *Server) render(w http.ResponseWriter, r *http.Request) {
+	var j job
+	body, err := readJSON(r)
+	if err == nil {
+		j, err = parseChat(body)
+	}
+	if err != nil {
+		openAIError(w, asWireError(err))
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string][]uint32{"token_ids": j.prompts[0].ids()})
 }
 
 func parseCompletion(body jsontext.Value) (job, error) {

@@ -38,6 +38,15 @@ func (p prompt) addID(id uint32) prompt {
 	return binary.LittleEndian.AppendUint32(p, id)
 }
 
+// ids are the prompt's tokens as addID takes them.
+func (p prompt) ids() []uint32 {
+	ids := make([]uint32, p.tokens())
+	for i := range ids {
+		ids[i] = binary.LittleEndian.Uint32(p[i*tokenBytes:])
+	}
+	return ids
+}
+
 func (p prompt) tokens() int { return len(p) / tokenBytes }
 
 // chain returns the chained hashes of the full blocks of text. The seed separates prompts that may not share blocks.

@@ -82,14 +82,15 @@ func (s *Server) table() map[string]map[string]http.HandlerFunc {
 	post := func(h http.HandlerFunc) map[string]http.HandlerFunc { return map[string]http.HandlerFunc{"POST": h} }
 	metrics := promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}).ServeHTTP
 	routes := map[string]map[string]http.HandlerFunc{
-		"/v1/messages/count_tokens": post(s.countTokens),
-		"/v1/models":                get(s.models),
-		"/health":                   get(s.health),
-		"/ping":                     {"GET": s.health, "POST": s.health},
-		"/version":                  get(s.version),
-		"/reset_prefix_cache":       post(s.resetPrefixCache),
-		"/metrics":                  {"GET": metrics, "HEAD": metrics},
-		"/emulator/faults":          {"GET": s.getFaults, "POST": s.postFaults, "DELETE": s.deleteFaults},
+		"/v1/chat/completions/render": post(s.render),
+		"/v1/messages/count_tokens":   post(s.countTokens),
+		"/v1/models":                  get(s.models),
+		"/health":                     get(s.health),
+		"/ping":                       {"GET": s.health, "POST": s.health},
+		"/version":                    get(s.version),
+		"/reset_prefix_cache":         post(s.resetPrefixCache),
+		"/metrics":                    {"GET": metrics, "HEAD": metrics},
+		"/emulator/faults":            {"GET": s.getFaults, "POST": s.postFaults, "DELETE": s.deleteFaults},
 	}
 	for path, api := range generators {
 		routes[path] = post(s.api(api.parse, api.fail))

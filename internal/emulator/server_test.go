@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"net/http"
@@ -117,6 +118,30 @@ func TestResetEmptiesTheCache(t *testing.T) {
 	})
 }
 
+func TestRenderedTokensHitTheChat(t *testing.T) {
+	virtual(t, Options{}, func(t *testing.T, s *Server) {
+		chat := chatBody("Which tokens am I, and why is my length odd? "+strings.Repeat("Tell me. ", 40), 1, "")
+		prompt, _ := usageOf(t, do(s, "POST", "/v1/chat/completions", chat))
+		var rendered struct {
+			TokenIDs []uint32 `json:"token_ids"`
+		}
+		if err := unmarshal(do(s, "POST", "/v1/chat/completions/render", chat).Body.Bytes(), &rendered); err != nil {
+			t.Fatal(err)
+		}
+		if len(rendered.TokenIDs) != prompt {
+			t.Errorf("%d tokens rendered, %d in the prompt", len(rendered.TokenIDs), prompt)
+		}
+		ids, err := json.Marshal(rendered.TokenIDs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, cached := usageOf(t, do(s, "POST", "/v1/completions", fmt.Sprintf(`{"prompt":%s}`, ids)))
+		if want := (prompt - 1) / 16 * 16; cached != want {
+			t.Errorf("got %d cached tokens, want %d of %d", cached, want, prompt)
+		}
+	})
+}
+
 func TestNextTurnHitsTheAnswer(t *testing.T) {
 	virtual(t, Options{}, func(t *testing.T, s *Server) {
 		question := `{"role":"user","content":"What is a prefix cache, and why odd lengths?"}`
@@ -161,6 +186,7 @@ var wire = []struct{ name, method, path, body string }{
 	{"chat-choices", "POST", "/v1/chat/completions", chatBody("Say hi.", 2, `,"n":2`)},
 	{"chat-stream", "POST", "/v1/chat/completions", chatBody("Say hi.", 3, `,"stream":true`)},
 	{"chat-stream-usage", "POST", "/v1/chat/completions", chatBody("Say hi.", 2, `,"stream":true,"stream_options":{"include_usage":true}`)},
+	{"chat-render", "POST", "/v1/chat/completions/render", chatBody("Say hi.", 3, "")},
 	{"completions", "POST", "/v1/completions", `{"model":"tiny","prompt":"Hello there","max_tokens":2}`},
 	{"completions-batch", "POST", "/v1/completions", `{"prompt":["abc","def"],"max_tokens":2}`},
 	{"completions-ids", "POST", "/v1/completions", `{"prompt":[1,2,3,4,5],"max_tokens":2}`},
@@ -184,6 +210,7 @@ var wire = []struct{ name, method, path, body string }{
 	{"error-json", "POST", "/v1/chat/completions", `{"model": "tiny", `},
 	{"error-empty", "POST", "/v1/chat/completions", ``},
 	{"error-no-messages", "POST", "/v1/chat/completions", `{"model":"tiny"}`},
+	{"error-render", "POST", "/v1/chat/completions/render", `{"model":"tiny","messages":[]}`},
 	{"error-no-max-tokens", "POST", "/v1/messages", `{"messages":[{"role":"user","content":"x"}]}`},
 	{"error-no-prompt", "POST", "/invocations", `{"foo":1}`},
 	{"error-type", "POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":1}]}`},

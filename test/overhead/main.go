@@ -6,39 +6,38 @@ package main
 // rounds, as CPU time per request and added latency. CPU time is read from /proc, so it is only shown on Linux.
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"slices"
+	"os/signal"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
+
+	"github.com/warmpath/warmpath/test/turns"
 )
 
-// shape is one kind of request.
+// shape is one kind of request, and what the project allows itself with it.
 type shape struct {
-	name   string
-	body   int  // bytes
-	stream bool // the answer is an event stream
-	// maxCPU and maxAdded are what the project allows itself, as multiples of the bare proxy's CPU time per request and added latency
-	// at P50; 0 = no bound. A long body is read whole before it is sent on, which takes the time of one more transfer.
+	turns.Shape
+	// maxCPU and maxAdded are multiples of the bare proxy's CPU time per request and added latency at P50; 0 = no bound. A long body
+	// is read whole before it is sent on, which takes the time of one more transfer.
 	maxCPU, maxAdded float64
 }
 
 var shapes = []shape{
-	{name: "2 KB", body: 2 << 10, maxCPU: 1.15, maxAdded: 1.2},
-	{name: "200 KB", body: 200 << 10, maxCPU: 1.5},
-	{name: "2 KB, streamed", body: 2 << 10, stream: true},
+	{Shape: turns.Shape{Name: "2 KB", Body: 2 << 10}, maxCPU: 1.15, maxAdded: 1.2},
+	{Shape: turns.Shape{Name: "200 KB", Body: 200 << 10}, maxCPU: 1.5},
+	{Shape: turns.Shape{Name: "2 KB, streamed", Body: 2 << 10, Stream: true}},
 }
 
 type flags struct {
 	role     string
 	target   string
 	warmpath string
-	rate     float64
-	round    time.Duration
-	rounds   int
+	pace     turns.Pace
 }
 
 func main() {
@@ -46,9 +45,9 @@ func main() {
 	flag.StringVar(&f.role, "role", "driver", "driver, or engine or floor for the processes that the driver starts")
 	flag.StringVar(&f.target, "target", "", "engine URL, for -role floor")
 	flag.StringVar(&f.warmpath, "warmpath", "bin/warmpath", "the binary to measure")
-	flag.Float64Var(&f.rate, "rate", 100, "requests per second")
-	flag.DurationVar(&f.round, "round", 5*time.Second, "length of one proxy's turn")
-	flag.IntVar(&f.rounds, "rounds", 5, "turns of each proxy and shape")
+	flag.Float64Var(&f.pace.Rate, "rate", 100, "requests per second")
+	flag.DurationVar(&f.pace.Round, "round", 5*time.Second, "length of one proxy's turn")
+	flag.IntVar(&f.pace.Rounds, "rounds", 5, "turns of each proxy and shape")
 	flag.Parse()
 	if err := run(f); err != nil {
 		fmt.Fprintln(os.Stderr, "overhead:", err)
@@ -57,86 +56,43 @@ func main() {
 }
 
 func run(f flags) error {
-	switch f.role {
-	case "engine":
-		return serveEngine()
-	case "floor":
-		return serveFloor(f.target)
+	if f.role != "driver" {
+		return turns.Serve(f.role, f.target)
 	}
-	return drive(f)
-}
-
-// contender is a way to the engine.
-type contender struct {
-	name string
-	url  string
-	pid  int // 0 = no process of its own
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return drive(ctx, f)
 }
 
 // drive starts the engine and the proxies, measures and prints.
-func drive(f flags) error {
-	self, err := os.Executable()
+func drive(ctx context.Context, f flags) error {
+	var started turns.Processes
+	defer started.Stop()
+	engine, err := started.Role("-role", turns.RoleEngine)
 	if err != nil {
 		return err
 	}
-	var started processes
-	defer started.stop()
-	engine, err := started.start(self, "-role", "engine")
+	floor, err := started.Role("-role", turns.RoleFloor, "-target", engine.URL)
 	if err != nil {
 		return err
 	}
-	floor, err := started.start(self, "-role", "floor", "-target", engine.url)
+	warm, err := started.Warmpath(ctx, f.warmpath, []string{engine.URL})
 	if err != nil {
 		return err
 	}
-	warm, err := started.startWarmpath(f.warmpath, engine.url)
-	if err != nil {
-		return err
-	}
-	engine.name, engine.pid, floor.name, warm.name = "direct", 0, "bare proxy", "warmpath"
-	contenders := []contender{engine, floor, warm}
-	results := make([][]result, len(shapes))
+	engine.Name, engine.PID, floor.Name, warm.Name = "direct", 0, "bare proxy", "warmpath"
+	contenders := []turns.Contender{engine, floor, warm}
+	results := make([][]turns.Result, len(shapes))
 	for i, s := range shapes {
-		for _, c := range contenders {
-			measure(c, s, f.rate, time.Second) // warm-up
+		if results[i], err = turns.Compete(ctx, contenders, s.Shape, f.pace); err != nil {
+			return err
 		}
-		results[i] = compete(contenders, s, f)
 	}
 	return report(contenders, results)
 }
 
-// compete lets the contenders take turns over one shape and gives each one's medians.
-func compete(contenders []contender, s shape, f flags) []result {
-	rounds := make([][]result, len(contenders))
-	for range f.rounds {
-		for i, c := range contenders {
-			rounds[i] = append(rounds[i], measure(c, s, f.rate, f.round))
-		}
-	}
-	out := make([]result, len(contenders))
-	for i, all := range rounds {
-		out[i] = result{
-			cpu: median(all, func(r result) time.Duration { return r.cpu }),
-			p50: median(all, func(r result) time.Duration { return r.p50 }),
-		}
-		for _, r := range all {
-			out[i].broken += r.broken
-		}
-	}
-	return out
-}
-
-func median(all []result, of func(result) time.Duration) time.Duration {
-	values := make([]time.Duration, len(all))
-	for i, r := range all {
-		values[i] = of(r)
-	}
-	slices.Sort(values)
-	return values[len(values)/2]
-}
-
 // report prints the table and says which bounds do not hold.
-func report(contenders []contender, results [][]result) error {
+func report(contenders []turns.Contender, results [][]turns.Result) error {
 	t := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "body\tthrough\tCPU/request\tratio\tP50\tadded P50\tratio\tbroken\t")
 	var over []string
@@ -144,19 +100,19 @@ func report(contenders []contender, results [][]result) error {
 		direct, floor := results[i][0], results[i][1]
 		for j, c := range contenders {
 			r := results[i][j]
-			cpu, added := ratio(r.cpu, floor.cpu), ratio(r.p50-direct.p50, floor.p50-direct.p50)
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t\n", s.name, c.name, micro(r.cpu), times(cpu), micro(r.p50), micro(r.p50-direct.p50), times(added), r.broken)
+			cpu, added := ratio(r.CPU, floor.CPU), ratio(r.P50-direct.P50, floor.P50-direct.P50)
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t\n", s.Name, c.Name, micro(r.CPU), times(cpu), micro(r.P50), micro(r.P50-direct.P50), times(added), r.Broken)
 			if j < 2 {
 				continue
 			}
-			if r.broken > 0 {
-				over = append(over, fmt.Sprintf("%s: %d broken answers", s.name, r.broken))
+			if r.Broken > 0 {
+				over = append(over, fmt.Sprintf("%s: %d broken answers", s.Name, r.Broken))
 			}
 			if s.maxCPU > 0 && cpu > s.maxCPU {
-				over = append(over, fmt.Sprintf("%s: CPU %.2fx, want at most %.2fx", s.name, cpu, s.maxCPU))
+				over = append(over, fmt.Sprintf("%s: CPU %.2fx, want at most %.2fx", s.Name, cpu, s.maxCPU))
 			}
 			if s.maxAdded > 0 && added > s.maxAdded {
-				over = append(over, fmt.Sprintf("%s: added P50 %.2fx, want at most %.2fx", s.name, added, s.maxAdded))
+				over = append(over, fmt.Sprintf("%s: added P50 %.2fx, want at most %.2fx", s.Name, added, s.maxAdded))
 			}
 		}
 	}
@@ -190,14 +146,4 @@ func micro(d time.Duration) string {
 		return "-"
 	}
 	return fmt.Sprintf("%d us", d.Microseconds())
-}
-
-// processes are the children of the driver.
-type processes []*exec.Cmd
-
-func (p *processes) stop() {
-	for _, c := range *p {
-		_ = c.Process.Kill()
-		_ = c.Wait()
-	}
 }

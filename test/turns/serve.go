@@ -1,74 +1,39 @@
-package main
+package turns
 
 import (
-	"bufio"
+	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"os"
-	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 )
 
-// start runs this program in another role and reads its URL from its first line.
-func (p *processes) start(self string, args ...string) (contender, error) {
-	c := exec.Command(self, args...)
-	c.Stderr = os.Stderr
-	out, err := c.StdoutPipe()
-	if err != nil {
-		return contender{}, err
-	}
-	if err := c.Start(); err != nil {
-		return contender{}, err
-	}
-	*p = append(*p, c)
-	line, err := bufio.NewReader(out).ReadString('\n')
-	return contender{url: strings.TrimSpace(line), pid: c.Process.Pid}, err
-}
+// The roles of a process that a driver starts: see [Serve].
+const (
+	RoleEngine = "engine"
+	RoleFloor  = "floor"
+)
 
-// startWarmpath runs the router as its users do: the default strategy, probes, metrics and access log on.
-func (p *processes) startWarmpath(binary, engine string) (contender, error) {
-	address, admin, err := freeAddresses()
-	if err != nil {
-		return contender{}, err
-	}
-	c := exec.Command(binary, "serve", "--replica", engine, "--listen", address, "--admin-listen", admin,
-		"--log-format", "json")
-	if err := c.Start(); err != nil {
-		return contender{}, fmt.Errorf("%w; build it first with `make build`", err)
-	}
-	*p = append(*p, c)
-	up := contender{url: "http://" + address, pid: c.Process.Pid}
-	for range 100 {
-		if resp, err := http.Get("http://" + admin + "/readyz"); err == nil {
-			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return up, nil
-			}
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	return up, fmt.Errorf("%s did not become ready", binary)
-}
+// Model is what the engine serves: some routers ask.
+const Model = "emulated"
 
-func freeAddresses() (a, b string, err error) {
-	first, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", "", err
+// Serve plays a role until the process is killed, and prints its URL first: an engine that answers at once, or the floor, the least
+// that a Go proxy can do, in front of the target.
+func Serve(role, target string) error {
+	switch role {
+	case RoleEngine:
+		return serveEngine()
+	case RoleFloor:
+		return serveFloor(target)
 	}
-	second, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", "", err
-	}
-	a, b = first.Addr().String(), second.Addr().String()
-	return a, b, errors.Join(first.Close(), second.Close())
+	return fmt.Errorf("role: %q is none; use %s or %s", role, RoleEngine, RoleFloor)
 }
 
 const streamEvents = 32
@@ -77,7 +42,7 @@ const streamEvents = 32
 // are flushed one by one.
 func serveEngine() error {
 	answer, err := json.Marshal(map[string]any{
-		"id": "chatcmpl-1", "object": "chat.completion", "model": "m",
+		"id": "chatcmpl-1", "object": "chat.completion", "model": Model,
 		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": strings.Repeat("word ", 160)}}},
 		"usage":   map[string]any{"prompt_tokens": 500, "completion_tokens": 160, "total_tokens": 660},
 	})
@@ -85,7 +50,14 @@ func serveEngine() error {
 		return err
 	}
 	event := []byte(`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"word "},"logprobs":null,"finish_reason":null}]}` + "\n\n")
-	return listenAndServe(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	answers := http.NewServeMux()
+	answers.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
+	answers.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"`+Model+`","object":"model","created":1,"owned_by":"warmpath"}]}`)
+	})
+	answers.HandleFunc("POST /v1/chat/completions/render", render)
+	answers.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			return
 		}
@@ -101,7 +73,22 @@ func serveEngine() error {
 			_ = flush.Flush()
 		}
 		_, _ = io.WriteString(w, "data: [DONE]\n\n")
-	}))
+	})
+	return listenAndServe(answers)
+}
+
+// render tells a token for each four bytes of the body: some routers ask an engine for a prompt's tokens before they choose.
+func render(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	answer := []byte(`{"token_ids":[0`)
+	for ; len(body) >= 4; body = body[4:] {
+		answer = strconv.AppendUint(append(answer, ','), uint64(binary.LittleEndian.Uint32(body)), 10)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(append(answer, "]}"...))
 }
 
 // buffers is the pool of a ReverseProxy.
