@@ -1,13 +1,21 @@
 #!/bin/sh
-# Runs every fuzz target of the module, one after the other, for FUZZTIME (10s) each.
+# Runs every fuzz target of the module, one after the other, for FUZZTIME (10s) each. The targets of a package share one program:
+# `go test -fuzz` would link it anew for each.
 set -eu
 GO="${GO:-go}"
 FUZZTIME="${FUZZTIME:-10s}"
 
-# `go test -list` prints the targets of a package, then one line "ok <package> <time>".
-listing=$("$GO" test -list '^Fuzz' ./...)
-printf '%s\n' "$listing" | awk '/^Fuzz/ {names[n++] = $1} $1 == "ok" {for (i = 0; i < n; i++) print $2, names[i]; n = 0}' |
-while read -r package target; do
-	echo "fuzz $package $target for $FUZZTIME"
-	"$GO" test -run '^$' -fuzz "^$target\$" -fuzztime "$FUZZTIME" "$package" </dev/null
-done
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cache=$("$GO" env GOCACHE)/fuzz # where `go test -fuzz` keeps what it has found
+
+"$GO" list -f '{{.ImportPath}} {{.Dir}}' ./... >"$scratch/packages"
+while read -r package dir; do
+	targets=$(cat "$dir"/*_test.go 2>/dev/null | sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p')
+	[ -n "$targets" ] || continue
+	"$GO" test -c -fuzz . -o "$scratch/fuzz" "$package"
+	for target in $targets; do
+		echo "fuzz $package $target for $FUZZTIME"
+		(cd "$dir" && "$scratch/fuzz" -test.run '^$' -test.fuzz "^$target\$" -test.fuzztime "$FUZZTIME" -test.fuzzcachedir "$cache/$package")
+	done
+done <"$scratch/packages"

@@ -12,6 +12,7 @@ import (
 )
 
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	engines := startEngines(t, 2)
 	r := startRouter(t, configuration("LEAST_OUTSTANDING_REQUESTS", engines...)) // data.drain.delay is 3s
 	c := newClient(r)
@@ -20,8 +21,8 @@ func TestDrain(t *testing.T) {
 	streams := r.metric(t, "warmpath_in_flight{")
 	short := startLoad(t, c, 50, func(n int) string { return chat(n, 2) })
 
-	r.signal(t, syscall.SIGTERM)
 	told := time.Now()
+	r.signal(t, syscall.SIGTERM)
 	eventually(t, time.Second, "it is not ready", func() bool { return answers(r.admin+"/readyz") == http.StatusServiceUnavailable })
 	notReady := time.Since(told)
 	pause(time.Second)
@@ -61,6 +62,7 @@ func TestDrain(t *testing.T) {
 }
 
 func TestDrainCutsWhatOutlastsTheLimit(t *testing.T) {
+	t.Parallel()
 	engines := startEngines(t, 1)
 	engines[0].fault(t, "hang,after=1")
 	text := strings.Replace(configuration("RANDOM", engines...), "{delay: 3s, limit: 30s}", "{delay: 0s, limit: 1s}", 1)
@@ -78,6 +80,7 @@ func TestDrainCutsWhatOutlastsTheLimit(t *testing.T) {
 }
 
 func TestASecondSigtermEndsAtOnce(t *testing.T) {
+	t.Parallel()
 	engines := startEngines(t, 1)
 	r := startRouter(t, strings.Replace(configuration("RANDOM", engines...), "delay: 3s", "delay: 1m", 1))
 	r.signal(t, syscall.SIGTERM)

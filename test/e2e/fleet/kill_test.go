@@ -7,12 +7,14 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 )
 
 func TestKillOneOfFour(t *testing.T) {
+	t.Parallel()
 	for _, strategy := range []string{"LEAST_OUTSTANDING_REQUESTS", "PREFIX_AWARE", "KV_AWARE"} {
 		t.Run(strategy, func(t *testing.T) { killOneOfFour(t, strategy) })
 	}
@@ -25,24 +27,24 @@ func killOneOfFour(t *testing.T, strategy string) {
 	l := startLoad(t, c, 200, func(n int) string { return chat(n%64, 24) })
 
 	victim := engines[1]
-	pause(4 * time.Second)
+	pause(2 * time.Second)
 	victim.kill()
 	killed := time.Now()
-	pause(4 * time.Second)
+	pause(3 * time.Second)
 	victim.start(t)
 	eventually(t, startLimit, "the killed engine answers", func() bool { return answers(victim.url()+"/health") == http.StatusOK })
 	answered := time.Now()
-	pause(8 * time.Second)
+	returned := func(o outcome) bool { return o.replica == victim.address && o.sent.After(answered) }
+	eventually(t, startLimit, "the returned engine is in use", func() bool { return slices.ContainsFunc(l.seen(), returned) })
+	pause(2 * time.Second)
 
 	all := l.stop()
 	isCut := func(o outcome) bool { return o.begun() && !o.whole }
 	failed, cut := count(all, outcome.failed), count(all, isCut)
-	var back time.Duration
+	back := time.Hour
 	for _, o := range all { // in the order of their ends
-		if o.replica == victim.address && o.sent.After(answered) {
-			if took := o.sent.Sub(answered); back == 0 || took < back {
-				back = took
-			}
+		if returned(o) {
+			back = min(back, o.sent.Sub(answered))
 		}
 	}
 	t.Logf("%s: %d requests, %d failed that had not begun, %d cut mid-stream, retries %g; back in use %s after it answered",
@@ -51,8 +53,8 @@ func killOneOfFour(t *testing.T, strategy string) {
 		t.Errorf("%d requests failed that had not begun to stream, want none", failed)
 		report(t, all, outcome.failed)
 	}
-	if len(all) < 2500 {
-		t.Errorf("only %d requests were sent, want about 3,200", len(all))
+	if len(all) < 1200 {
+		t.Errorf("only %d requests were sent, want about 1,600", len(all))
 	}
 	if n := count(all, func(o outcome) bool { return isCut(o) && (o.replica != victim.address || o.sent.After(killed)) }); n > 0 {
 		t.Errorf("%d streams were cut that the killed engine had no part in", n)
@@ -60,13 +62,14 @@ func killOneOfFour(t *testing.T, strategy string) {
 	if n := count(all, func(o outcome) bool { return isCut(o) && errors.Is(o.err, io.EOF) }); n > 0 {
 		t.Errorf("%d streams that were cut look as if they had ended in order", n)
 	}
-	if back == 0 || back > 4*time.Second { // a probe a second, and what a busy machine adds
-		t.Errorf("the returned engine was in use %s after it answered (0 = never), want within about 1 s", back)
+	if back > 4*time.Second { // a probe a second, and what a busy machine adds
+		t.Errorf("the returned engine was in use %s after it answered, want within about 1 s", back)
 	}
 	r.becomesIdle(t)
 }
 
 func TestSigtermHang(t *testing.T) {
+	t.Parallel()
 	engines := startEngines(t, 2)
 	hung, other := engines[0], engines[1]
 	r := startRouter(t, configuration("LEAST_OUTSTANDING_REQUESTS", engines...))

@@ -16,14 +16,15 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 )
 
 const (
-	// firstPort is where engines listen if nobody else does. It lies below the ports that systems give to outgoing connections,
-	// so that an engine finds its port free when it returns.
+	// firstPort is where engines listen, each at a port of its own, if nobody else does. It lies below the ports that systems give to
+	// outgoing connections, so that an engine finds its port free when it returns.
 	firstPort = 21731
 
 	startLimit = 30 * time.Second // for what must come; a busy machine may take its time
@@ -121,12 +122,15 @@ type engine struct {
 	args    []string
 }
 
+// ports counts the ports that engines were given.
+var ports atomic.Int32
+
 // startEngines starts count engines, each a process of its own.
 func startEngines(t testing.TB, count int, args ...string) []*engine {
 	t.Helper()
 	engines := make([]*engine, count)
 	for i := range engines {
-		engines[i] = &engine{address: free(firstPort + i), args: args}
+		engines[i] = &engine{address: free(firstPort + int(ports.Add(1))), args: args}
 		engines[i].start(t)
 	}
 	return engines

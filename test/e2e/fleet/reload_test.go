@@ -41,6 +41,7 @@ func (r *router) replicas(t testing.TB) []string {
 }
 
 func TestC067_ReloadFiftyTimes(t *testing.T) {
+	t.Parallel()
 	engines := startEngines(t, 4, "--time-scale", "2")
 	sets := [][]*engine{engines, engines[:2], engines[2:], {engines[3], engines[0], engines[1]}, engines[1:2]}
 	strategies := []string{"KV_AWARE", "PREFIX_AWARE", "LEAST_OUTSTANDING_REQUESTS", "KV_AWARE"}
@@ -88,6 +89,7 @@ func TestC067_ReloadFiftyTimes(t *testing.T) {
 }
 
 func TestC065_ABadFileIsRefusedAndTheNextGoodOneApplied(t *testing.T) {
+	t.Parallel()
 	engines := startEngines(t, 2, "--time-scale", "10")
 	r := startRouter(t, configuration("RANDOM", engines[0]))
 	l := startLoad(t, newClient(r), 50, func(n int) string { return chat(n, 4) })

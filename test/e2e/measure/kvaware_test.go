@@ -43,6 +43,7 @@ type results struct {
 // TestKVAwareWins holds KV_AWARE against the other strategies, workload by workload, with nothing set in between. The figures of
 // PREFIX_AWARE are those of the best of the settings that are tried.
 func TestKVAwareWins(t *testing.T) {
+	t.Parallel()
 	for _, c := range contests() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

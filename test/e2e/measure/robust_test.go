@@ -40,6 +40,7 @@ func disturbances() []disturbance {
 
 // TestKVAwareBears compares KV_AWARE with itself undisturbed, on the first part of the Mooncake conversation trace.
 func TestKVAwareBears(t *testing.T) {
+	t.Parallel()
 	w := workload.Limit(openConversation(t), 6000)
 	undisturbed := run(t, w, fleet(aware))
 	for _, d := range disturbances() {
@@ -55,6 +56,7 @@ func TestKVAwareBears(t *testing.T) {
 // TestKVAwareLearnsThatEnginesHaveSlowed slows the whole fleet down four times when a fifth of the requests has come. It must then be
 // as good as where it has known nothing else.
 func TestKVAwareLearnsThatEnginesHaveSlowed(t *testing.T) {
+	t.Parallel()
 	const rate, part = 0.75, 3000
 	w := workload.Limit(openTrace(t, conversation, workload.TraceOptions{Rate: rate}), part)
 	w = workload.Spread(w, 4*conversationStep, 1)
@@ -66,6 +68,7 @@ func TestKVAwareLearnsThatEnginesHaveSlowed(t *testing.T) {
 
 // TestKVAwareFillsAReplicaThatJoins adds a ninth replica to the fleet, cold.
 func TestKVAwareFillsAReplicaThatJoins(t *testing.T) {
+	t.Parallel()
 	const at = 5 * time.Minute
 	w := workload.Limit(openConversation(t), 6000)
 	o := fleet(aware)

@@ -15,6 +15,7 @@ import (
 // TestSageMaker compares strategies with RANDOM on the shape of Amazon's own benchmark, whose announcement gives a hit rate that
 // rises from 25 % to 82 % and a P50 TTFT that falls by 77 %. What a prompt has of its own, 1,500 tokens, takes 19 % of RANDOM's P50.
 func TestSageMaker(t *testing.T) {
+	t.Parallel()
 	w, err := workload.Parse(sageMakerEighth, 1)
 	if err != nil {
 		t.Fatal(err)

@@ -20,14 +20,15 @@ const nearBest = 1.05
 
 // TestTuneFindsTheBestSettings holds the recommendation against every pair of settings.
 func TestTuneFindsTheBestSettings(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, workload string
 		replicas       int
 		cacheTokens    int
 	}{
-		// An eighth of the prefixes, of the requests and of each cache.
-		{"sagemaker", "sagemaker:prefixes=50,requests=1800", 7, 162_500},
-		{"uniform documents", "rag:documents=64", 4, 150_000},
+		// A sixteenth of the prefixes, of the requests and of each cache.
+		{"sagemaker", "sagemaker:prefixes=25,requests=900", 7, 81_250},
+		{"uniform documents", "rag:documents=32,requests=500", 4, 75_000},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w, err := workload.Parse(tt.workload, 1)
@@ -54,6 +55,7 @@ func TestTuneFindsTheBestSettings(t *testing.T) {
 
 // TestTuneSaysThatThereIsLittleToGain is about prompts that share nothing but how a chat begins, and about prompts that share nothing.
 func TestTuneSaysThatThereIsLittleToGain(t *testing.T) {
+	t.Parallel()
 	unrelated, err := workload.Parse("unrelated", 1)
 	if err != nil {
 		t.Fatal(err)
