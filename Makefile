@@ -60,7 +60,7 @@ e2e-real: e2e-faults # which measures nothing, so that its tests run side by sid
 
 .PHONY: e2e-vllm
 e2e-vllm: ## Run the real binary against vLLM servers on the CPU (needs python3.12 with pip, and Linux; about 5 minutes, the first time ten, and 6.2 GB)
-	$(GO) test -count=1 -timeout 30m -tags e2evllm -v -run '^TestVLLM$$' ./test/e2e/vllm
+	$(GO) test -count=1 -timeout 40m -tags e2evllm -v -run '^TestVLLM$$' ./test/e2e/vllm
 
 .PHONY: e2e-aws
 e2e-aws: ## Run AWS's and OpenAI's SDKs against the real binary (needs python3 with pip; half a minute, the first time about ten)

@@ -32,8 +32,8 @@ const (
 	// an engine finds its port free when it returns.
 	firstPort = 28631
 
-	// loadLimit is for an engine to load; it takes 46 to 90 s on two idle cores.
-	loadLimit = 5 * time.Minute
+	// loadLimit is for an engine to load. It takes 46 to 90 s on two idle cores, and minutes on busy ones.
+	loadLimit = 10 * time.Minute
 )
 
 //go:embed serve.py
