@@ -88,7 +88,8 @@ func (p *wholePrompts) save(chain []uint64) {
 		}
 	}
 	clear(p.store[len(kept):])
-	p.store = append(kept, chain)
+	p.store = kept
+	p.store = append(p.store, chain)
 	p.stored += len(chain)
 	for len(p.store) > 1 && p.stored > p.capacity {
 		p.remove(0)

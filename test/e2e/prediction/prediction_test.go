@@ -74,8 +74,10 @@ func calibrate(t *testing.T, l lab.Lab) emulator.Cost {
 	t.Helper()
 	urls, stop := l.StartEngines(t, 1, contextTokens)
 	defer stop()
+	seed := uint64(0)
 	run := func(concurrency int, spec string, arguments ...any) *bench.Run {
-		return play(t, urls[0], fmt.Sprintf(spec, arguments...), bench.Options{Concurrency: concurrency, Warmup: bench.Warmup{Requests: 2}})
+		seed++ // or prompts of one run would begin as those of another, which are cached
+		return play(t, urls[0], fmt.Sprintf(spec, arguments...), seed, bench.Options{Concurrency: concurrency, Warmup: bench.Warmup{Requests: 2}})
 	}
 	half := run(1, "unrelated:prompt=%d,output=1,requests=14", prompt/2).TTFT.P50
 	full := run(1, "unrelated:prompt=%d,output=1,requests=14", prompt).TTFT.P50
@@ -118,12 +120,12 @@ endpoints:
       - pool: engines
         routing: {strategy: %s%s}
 `, data, admin, strings.Join(urls, ", "), s.Name, settings), admin)()
-	return play(t, "http://"+data, played, bench.Options{Warmup: bench.Warmup{Requests: cacheFill}})
+	return play(t, "http://"+data, played, 1, bench.Options{Warmup: bench.Warmup{Requests: cacheFill}})
 }
 
-func play(t *testing.T, url, spec string, o bench.Options) *bench.Run {
+func play(t *testing.T, url, spec string, seed uint64, o bench.Options) *bench.Run {
 	t.Helper()
-	w, err := workload.Parse(spec, 1)
+	w, err := workload.Parse(spec, seed)
 	if err != nil {
 		t.Fatal(err)
 	}
