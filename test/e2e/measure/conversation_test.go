@@ -13,9 +13,9 @@ import (
 )
 
 // TestConversation compares the strategies on the Mooncake conversation trace. All of its prompts share their first 512 tokens,
-// 2,048 characters: a shorter prefix window sees one prefix, and sends everything to one replica until that is at its threshold.
+// 2,048 characters: a shorter prefix window sees one prefix, and sends everything to one replica until that is at its threshold. It is
+// not parallel: it also times the simulator.
 func TestConversation(t *testing.T) {
-	t.Parallel()
 	w := openConversation(t)
 	highest := bound(t, w)
 	if math.Abs(highest-0.366) > 0.001 {
