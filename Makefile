@@ -26,6 +26,10 @@ race: ## Run the same tests under the race detector (needs a C compiler)
 fuzz: ## Run each fuzz target for FUZZTIME (10s)
 	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' tools/fuzz.sh
 
+.PHONY: demo
+demo: ## Play the demo once
+	$(GO) run ./cmd/warmpath demo --once
+
 .PHONY: bench
 bench: build ## Measure prefix extraction, hashing, ranking, a whole request, a part of a stream, and the overhead beside a bare reverse proxy (about 6 minutes)
 	$(GO) test -run '^$$' -bench 'Scan|TextKey|BytesKey|Rank|Request|Part' -benchtime 200ms -benchmem ./internal/prompt ./internal/routing ./internal/proxy
