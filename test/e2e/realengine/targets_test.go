@@ -96,12 +96,12 @@ var targets = map[string]func(runsOf) []target{
 			latency("P50", aware.TTFT.P50, sticky.TTFT.P50),
 		}
 	},
+	// Of 24 requests the third slowest is P90, one of the dozen that no cache could answer: how many of those meet decides.
 	"cold": func(r runsOf) []target {
 		prefix, aware := r("PREFIX_AWARE"), r("KV_AWARE")
-		return []target{
-			hitRate(aware, percent(prefix), 15),
-			latency("P90", aware.TTFT.P90, prefix.TTFT.P90),
-		}
+		p90 := latency("P90", aware.TTFT.P90, prefix.TTFT.P90)
+		p90.slack *= 2
+		return []target{hitRate(aware, percent(prefix), 15), p90}
 	},
 }
 
