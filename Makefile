@@ -44,7 +44,7 @@ e2e-real: ## Run the real binary against llama.cpp servers, with SEEDS=1,2,3 thr
 	$(GO) test -count=1 -timeout 90m -tags e2ereal -v -run '^TestRealEngines$$' ./test/e2e/realengine $(if $(SEEDS),-seeds $(SEEDS)) $(if $(WORKLOADS),-workloads $(WORKLOADS))
 
 .PHONY: e2e-predict
-e2e-predict: ## Hold the simulator to four llama.cpp servers (needs python3 with pip, and two cores with nothing else to do; 11 minutes)
+e2e-predict: ## Hold the simulator to four llama.cpp servers (needs python3 with pip, and two cores with nothing else to do; 7 minutes)
 	$(GO) test -count=1 -timeout 30m -tags e2ereal -v ./test/e2e/prediction
 
 .PHONY: compare

@@ -2,7 +2,6 @@ package emulator
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -39,9 +38,11 @@ var Cost8B = Cost{T0: 6, P: 0.04, D: 0.03, K: 1.0e-5, A: 0.6e-6}
 // prompt that is not cached. It is a rig to compare routers on, where load and hits are all there is, and models no engine.
 var CostSlots = Cost{T0: 100, P: 0.1, Slots: true}
 
+const mostCost = 1e6
+
 // Preset returns the cost constants that a specification NAME[:constant=value,...] describes: those that go by the name "70b", "8b" or
-// "slots", with others in the place of some, in milliseconds: 8b:t0=3,p=0.2. Constants are t0, p, d, k, a and m, which is a number of tokens. The error says what can be
-// written instead; whether values are in range, NewCore says.
+// "slots", with others in the place of some, from 0 to a million milliseconds: 8b:t0=3,p=0.2. Constants are t0, p, d, k, a and m,
+// which is a number of tokens. The error says what can be written instead.
 func Preset(spec string) (Cost, error) {
 	name, list, hasConstants := strings.Cut(spec, ":")
 	cost, ok := map[string]Cost{"70b": Cost70B, "8b": Cost8B, "slots": CostSlots}[name]
@@ -59,8 +60,8 @@ func Preset(spec string) (Cost, error) {
 			return Cost{}, fmt.Errorf("preset %s: %q is no constant; write t0, p, d, k, a or m, each with = and a number", name, constant)
 		}
 		value, err := strconv.ParseFloat(text, 64)
-		if err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
-			return Cost{}, fmt.Errorf("preset %s: %s is %q; give a number, such as 0.08", name, constant, text)
+		if err != nil || !(value >= 0 && value <= mostCost) {
+			return Cost{}, fmt.Errorf("preset %s: %s is %q; give a number from 0 to %g, such as 0.08", name, constant, text, mostCost)
 		}
 		*target = value
 	}

@@ -24,12 +24,31 @@ func TestPreset(t *testing.T) {
 		{"8b:p", Cost{}, `p is ""`},
 		{"8b:p=fast", Cost{}, "give a number"},
 		{"8b:p=NaN", Cost{}, "give a number"},
+		{"8b:p=-1", Cost{}, "from 0 to"},
+		{"8b:p=1e9", Cost{}, "from 0 to"},
 	} {
 		got, err := Preset(tt.spec)
 		if got != tt.want || (err == nil) != (tt.fault == "") || err != nil && !strings.Contains(err.Error(), tt.fault) {
 			t.Errorf("%s: got %+v, %v; want %+v, %q", tt.spec, got, err, tt.want, tt.fault)
 		}
 	}
+}
+
+func FuzzPreset(f *testing.F) {
+	for _, spec := range []string{"70b", "8b:t0=0.4,p=0.18,d=0.07,k=0.001,a=0.0013,m=40", "slots:", "8b:p=1e6,p=0"} {
+		f.Add(spec)
+	}
+	f.Fuzz(func(t *testing.T, spec string) {
+		cost, err := Preset(spec)
+		if err != nil {
+			return
+		}
+		for _, constant := range []float64{cost.T0, cost.P, cost.D, cost.K, cost.A, cost.M} {
+			if !(constant >= 0 && constant <= mostCost) {
+				t.Errorf("%q gives %+v", spec, cost)
+			}
+		}
+	})
 }
 
 func TestChunksTakeATileAtLeast(t *testing.T) {

@@ -26,7 +26,7 @@ const (
 	replicas      = 4
 	contextTokens = 8192
 	// played is what is predicted: 12 documents of 3,000 characters, which are as many tokens of the engine's and 750 of a workload's.
-	played    = "rag:documents=12,document=750,question=15,preamble=1,rate=2,output=16,requests=264"
+	played    = "rag:documents=12,document=750,question=15,preamble=1,rate=2,output=16,requests=144"
 	cacheFill = 24 // of these requests, that are not counted; of fewer others chance would decide what RANDOM hits
 	// prompt and question are the lengths of its prompts and of what they do not share, in tokens of a workload.
 	prompt, question = 768, 15
