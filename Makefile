@@ -40,7 +40,7 @@ e2e: ## Run the real binary against emulated engines
 	$(GO) test -count=1 -p 1 -timeout 10m -tags e2e ./test/e2e/... # one suite at a time: they measure
 
 .PHONY: e2e-real
-e2e-real: ## Run the real binary against llama.cpp servers, with SEEDS=1,2,3 three times (needs python3 with pip; about 8 minutes a seed)
+e2e-real: ## Run the real binary against llama.cpp servers, with SEEDS=1,2,3 three times (needs python3 with pip; about 9 minutes, 8 for each further seed)
 	$(GO) test -count=1 -timeout 90m -tags e2ereal -v -run '^TestRealEngines$$' ./test/e2e/realengine $(if $(SEEDS),-seeds $(SEEDS)) $(if $(WORKLOADS),-workloads $(WORKLOADS))
 
 .PHONY: e2e-predict

@@ -116,7 +116,8 @@ func books(count int) (all []string) {
 	return all
 }
 
-// read asks a question about a book and returns how many of its tokens the engine had.
+// read asks a question about a book, waits until Warmpath has counted and learned, which it does just after the client has the answer,
+// and returns how many of its tokens the engine had.
 func (r *reader) read(t *testing.T, book int) (cached int) {
 	t.Helper()
 	r.questions++
@@ -135,6 +136,7 @@ func (r *reader) read(t *testing.T, book int) (cached int) {
 	if err := json.Unmarshal(text, &answer); err != nil {
 		t.Fatalf("answer: %v in %q", err, text)
 	}
+	eventually(t, "answers counted", float64(r.questions), func() float64 { return sum(t, r.admin, "warmpath_request_outcomes_total{", "") })
 	return answer.Usage.Details.Cached
 }
 
