@@ -72,7 +72,6 @@ func TestHowTheCacheCounts(t *testing.T) {
 	}
 }
 
-// TestEngineIsOnItsPages holds the tables of docs/engines.md and docs/health.md to the engines.
 func TestGivesUp(t *testing.T) {
 	if GivesUp("llamacpp") != nil || GivesUp("nothing") != nil {
 		t.Error("engines that say nothing of it give requests up")
@@ -107,6 +106,7 @@ func TestPaused(t *testing.T) {
 	}
 }
 
+// TestEngineIsOnItsPages holds the tables of docs/engines.md and docs/health.md to the engines.
 func TestEngineIsOnItsPages(t *testing.T) {
 	for _, page := range []string{"engines.md", "health.md"} {
 		text, err := os.ReadFile("../../docs/" + page)

@@ -3,13 +3,11 @@
 package realengine
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -69,32 +67,6 @@ func name(e *lab.Engine) string { return strings.TrimPrefix(e.URL, "http://") }
 
 // plainly asks without a connection that the engine might be about to close.
 var plainly = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: faultLimit}
-
-// sum adds up the series of a metrics page whose line begins with prefix and contains part.
-func sum(t *testing.T, url, prefix, part string) (sum float64) {
-	t.Helper()
-	response, err := plainly.Get(url + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	lines := bufio.NewScanner(response.Body)
-	for lines.Scan() {
-		line := lines.Text()
-		if !strings.HasPrefix(line, prefix) || !strings.Contains(line, part) {
-			continue
-		}
-		value, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
-		if err != nil {
-			t.Fatalf("metrics: %q: %v", line, err)
-		}
-		sum += value
-	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return sum
-}
 
 // eventually waits for a number to become the one that is wanted.
 func eventually(t *testing.T, what string, want float64, get func() float64) {

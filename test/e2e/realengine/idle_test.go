@@ -86,7 +86,7 @@ func idleConnections(t *testing.T, l lab.Lab) {
 	close(over)
 	steady.Wait()
 	premises.Wait()
-	t.Logf("%d requests, %d of them after a wait: %d failed, %v sent again", sent.Load(), idle, failed.Load(), sum(t, s.admin, "warmpath_retries_total{", ""))
+	t.Logf("%d requests, %d of them after a wait: %d failed, %v sent again", sent.Load(), idle, failed.Load(), lab.Sum(t, []string{s.admin}, "warmpath_retries_total{"))
 	if failed.Load() > 0 {
 		t.Errorf("%d of %d requests failed, want none", failed.Load(), sent.Load())
 	}

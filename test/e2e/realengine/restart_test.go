@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -42,7 +40,7 @@ func restarted(t *testing.T, l lab.Lab) {
 	s.startAnew(t, l, dying, of)
 	eventually(t, "ready replicas", 2, s.ready(t))
 	held := func() float64 {
-		return sum(t, s.admin, "warmpath_believed_cache_held_tokens{", fmt.Sprintf("replica=%q", victim))
+		return lab.Sum(t, []string{s.admin}, "warmpath_believed_cache_held_tokens{", fmt.Sprintf("replica=%q", victim))
 	}
 	for i := range r.books {
 		if hit := r.explain(t, i)[victim]; hit != 0 {
@@ -81,19 +79,13 @@ func restartedUnseen(t *testing.T, l lab.Lab) {
 }
 
 func (s *stand) ready(t *testing.T) func() float64 {
-	return func() float64 { return sum(t, s.admin, "warmpath_ready_replicas{", "") }
+	return func() float64 { return lab.Sum(t, []string{s.admin}, "warmpath_ready_replicas{") }
 }
 
 // startAnew starts an engine that has ended, on the port that it had.
 func (s *stand) startAnew(t *testing.T, l lab.Lab, engine int, of lab.Settings) {
 	t.Helper()
-	address, err := url.Parse(s.engines[engine].URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if of.Port, err = strconv.Atoi(address.Port()); err != nil {
-		t.Fatal(err)
-	}
+	of.Port = port(t, s.engines[engine].URL)
 	s.engines[engine] = l.StartEngine(t, of)
 }
 
@@ -136,7 +128,7 @@ func (r *reader) read(t *testing.T, book int) (cached int) {
 	if err := json.Unmarshal(text, &answer); err != nil {
 		t.Fatalf("answer: %v in %q", err, text)
 	}
-	eventually(t, "answers counted", float64(r.questions), func() float64 { return sum(t, r.admin, "warmpath_request_outcomes_total{", "") })
+	eventually(t, "answers counted", float64(r.questions), func() float64 { return lab.Sum(t, []string{r.admin}, "warmpath_request_outcomes_total{") })
 	return answer.Usage.Details.Cached
 }
 
@@ -150,7 +142,7 @@ func (r *reader) readAll(t *testing.T) {
 // mustKnow asks about each book once more: all must be cached where they are sent, and the predictions right.
 func (r *reader) mustKnow(t *testing.T) {
 	t.Helper()
-	tokens := func(what string) float64 { return sum(t, r.admin, "warmpath_"+what+"_tokens_total{", "") }
+	tokens := func(what string) float64 { return lab.Sum(t, []string{r.admin}, "warmpath_"+what+"_tokens_total{") }
 	predicted, actual, off := tokens("predicted_hit"), tokens("actual_hit"), tokens("hit_error")
 	for i := range r.books {
 		if cached := r.read(t, i); cached < mostOf {

@@ -51,8 +51,8 @@ func endUnderLoad(t *testing.T, l lab.Lab, by os.Signal) {
 	for i := range inQueue {
 		waiting = append(waiting, s.begin(i, 16))
 	}
-	eventually(t, "streams that the engine works on", openStreams, func() float64 { return sum(t, dying.URL, "llamacpp:requests_processing", "") })
-	eventually(t, "requests that wait for a slot", inQueue, func() float64 { return sum(t, dying.URL, "llamacpp:requests_deferred", "") })
+	eventually(t, "streams that the engine works on", openStreams, func() float64 { return lab.Sum(t, []string{dying.URL}, "llamacpp:requests_processing") })
+	eventually(t, "requests that wait for a slot", inQueue, func() float64 { return lab.Sum(t, []string{dying.URL}, "llamacpp:requests_deferred") })
 
 	signalled := time.Now()
 	dying.Signal(t, by)
@@ -80,8 +80,8 @@ func endUnderLoad(t *testing.T, l lab.Lab, by os.Signal) {
 	case <-time.After(faultLimit):
 		t.Error("the engine is still there: somebody waits for it")
 	}
-	eventually(t, "requests in flight", 0, func() float64 { return sum(t, s.admin, "warmpath_in_flight{", "") })
-	eventually(t, "ready replicas", 1, func() float64 { return sum(t, s.admin, "warmpath_ready_replicas{", "") })
+	eventually(t, "requests in flight", 0, func() float64 { return lab.Sum(t, []string{s.admin}, "warmpath_in_flight{") })
+	eventually(t, "ready replicas", 1, func() float64 { return lab.Sum(t, []string{s.admin}, "warmpath_ready_replicas{") })
 	for _, want := range []struct {
 		series, label string
 		count         float64
@@ -91,7 +91,7 @@ func endUnderLoad(t *testing.T, l lab.Lab, by os.Signal) {
 		{"warmpath_request_outcomes_total{", "", inQueue + openStreams},
 		{"warmpath_retries_total{", "", inQueue},
 	} {
-		eventually(t, want.series+want.label+"}", want.count, func() float64 { return sum(t, s.admin, want.series, want.label) })
+		eventually(t, want.series+want.label+"}", want.count, func() float64 { return lab.Sum(t, []string{s.admin}, want.series, want.label) })
 	}
 }
 

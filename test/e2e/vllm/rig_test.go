@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -119,28 +117,13 @@ func (r *rig) believed(t *testing.T, e *engine, body string) float64 {
 // sum adds up the series of Warmpath's metrics whose line begins with prefix and contains all parts.
 func (r *rig) sum(t *testing.T, prefix string, parts ...string) float64 {
 	t.Helper()
-	return sum(t, r.admin, prefix, parts...)
+	return lab.Sum(t, []string{r.admin}, prefix, parts...)
 }
 
 // figure is the same of an engine's own metrics.
 func (e *engine) figure(t *testing.T, prefix string) float64 {
 	t.Helper()
-	return sum(t, e.url(), prefix)
-}
-
-func sum(t *testing.T, url, prefix string, parts ...string) (sum float64) {
-	t.Helper()
-	for line := range strings.SplitSeq(get(t, url+"/metrics").body, "\n") {
-		if !strings.HasPrefix(line, prefix) || slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
-			continue
-		}
-		value, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
-		if err != nil {
-			t.Fatalf("metrics: %q: %v", line, err)
-		}
-		sum += value
-	}
-	return sum
+	return lab.Sum(t, []string{e.url()}, prefix)
 }
 
 // until waits for what must come.
