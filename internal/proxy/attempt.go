@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -66,6 +67,7 @@ func (x *exchange) attempt() (*failure, *dialect.Error) {
 	}
 	outlier := x.plan.variant.Pool.Outlier
 	if fail != nil {
+		fail.retry = fail.retry || c.mayRetry(fail)
 		outlier.Observe(lease, fail.outcome)
 		return fail, nil
 	}
@@ -221,7 +223,7 @@ func (c *call) failed(err error) *failure {
 	case health.LocalFault:
 		f = failLocal
 	default:
-		if outcome = c.broken(); outcome == health.Refused {
+		if outcome = c.broken(0); outcome != health.ServerFault {
 			f = failLost
 		}
 	}
@@ -229,22 +231,48 @@ func (c *call) failed(err error) *failure {
 	return f.because(err)
 }
 
-// knockLimit is how long a replica that broke a connection may take to open another. One whose process is gone refuses at once.
-const knockLimit = 250 * time.Millisecond
+// A replica that broke a connection is knocked at: one whose process is gone refuses others.
+const (
+	// knockLimit is how long that may take.
+	knockLimit = 250 * time.Millisecond
+	// knockHold is how long a connection must stay open to show beyond doubt that somebody is there. The system closes the sockets of
+	// a killed process one after the other, and takes connections for it until it comes to the port; then it breaks them.
+	knockHold = 100 * time.Millisecond
+	// knocks are enough: of a process on its way out, one connection may be broken by its program and one by the system.
+	knocks = 3
+)
 
 // broken is the outcome of a call whose connection the replica broke. It is more than this call's if the replica's port refuses: all
-// that wait there need not do so until the next probe, and however many they are, those that were reset may move.
-func (c *call) broken() health.Outcome {
+// that wait there need not do so until the next probe, and however many they are, those that were reset may move. A replica that
+// takes a connection, and keeps it for so long, is there. That it is not may also be heard from another call in the meantime.
+func (c *call) broken(hold time.Duration) health.Outcome {
 	ctx, cancel := context.WithTimeout(c.ctx, knockLimit)
 	defer cancel()
-	conn, err := c.x.plan.variant.Pool.Dial(ctx, "tcp", c.replica.URL().Host)
-	switch {
-	case err == nil:
-		_ = conn.Close()
-	case health.OfError(err) == health.Refused:
-		return health.Refused
+	for range knocks {
+		conn, err := c.x.plan.variant.Pool.Dial(ctx, "tcp", c.replica.URL().Host)
+		if err != nil && health.OfError(err) == health.Refused {
+			return health.Refused
+		}
+		if err != nil || staysOpen(ctx, conn, hold) {
+			break
+		}
+	}
+	if errors.Is(context.Cause(c.ctx), errLost) {
+		return health.Cancelled
 	}
 	return health.ServerFault
+}
+
+// staysOpen says that the other side keeps a connection open for so long, or until ctx ends. The connection is closed then.
+func staysOpen(ctx context.Context, conn net.Conn, hold time.Duration) bool {
+	defer conn.Close()
+	if hold == 0 {
+		return true
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(hold))
+	defer context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })()
+	n, err := conn.Read(make([]byte, 1))
+	return n > 0 || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // moved turns an answer that asks for another replica into a failure, if there is another to ask. The client gets the engine's
@@ -259,7 +287,7 @@ func (c *call) moved() *failure {
 	default:
 		return nil
 	}
-	if !c.x.mayRetry(&f) {
+	if !c.mayRetry(&f) {
 		return nil
 	}
 	f.retry = true

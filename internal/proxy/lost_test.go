@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"context"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -351,6 +353,52 @@ func TestKilledReplicaMovesManyWhateverTheBudget(t *testing.T) {
 		}
 		if lost.Err() == nil {
 			t.Error("the replica should count as lost")
+		}
+	})
+}
+
+// TestReplicaBeingKilled: the system breaks the connections of a killed process before it closes the port, and takes others until then.
+func TestReplicaBeingKilled(t *testing.T) {
+	const portOpenFor = knockHold / 2
+	synctest.Test(t, func(t *testing.T) {
+		n := newMemoryNet()
+		killed, portClosed := make(chan struct{}), make(chan struct{})
+		port := n.engine(t, "bad:80", func(http.ResponseWriter, *http.Request) {
+			<-killed
+			panic(http.ErrAbortHandler)
+		})
+		n.engine(t, "good:80", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 200, "{}") })
+		var nobodyThere atomic.Bool
+		dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address != "bad:80" || !nobodyThere.Load() {
+				return n.dial(ctx, network, address)
+			}
+			here, there := net.Pipe()
+			go func() {
+				<-portClosed
+				_ = there.Close()
+			}()
+			return here, nil
+		}
+		g := assemble(t, routing.NameRandom, dial, "http://bad")
+		g.endpoint.Budget = endpoint.NewBudget(0, time.Now)
+		client := n.client(t, g)
+		all := make([]<-chan ended, 200)
+		for i := range all {
+			all[i] = begin(client)
+		}
+		synctest.Wait()
+		g.apply(t, "http://bad", "http://good")
+		nobodyThere.Store(true)
+		close(killed)
+		time.Sleep(portOpenFor)
+		_ = port.Close()
+		nobodyThere.Store(false)
+		close(portClosed)
+		for _, one := range all {
+			if got := <-one; got.status != 200 || got.after != portOpenFor {
+				t.Fatalf("got %+v", got)
+			}
 		}
 	})
 }

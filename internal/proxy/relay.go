@@ -155,7 +155,7 @@ func (c *call) settle(err error, o *observer) health.Outcome {
 		x.rec.Err = cause.Error()
 		return health.Cancelled
 	default:
-		return c.broken()
+		return c.broken(0)
 	}
 	return health.ServerFault
 }

@@ -20,7 +20,7 @@ type failure struct {
 	status  int    // what the client is told if no other attempt is made
 	code    string // and why
 	message string
-	retry   bool // another attempt has been decided on already
+	retry   bool // another attempt has been decided on
 }
 
 // The failures of an attempt, without their causes.
@@ -60,7 +60,7 @@ func (x *exchange) forward() *dialect.Error {
 		if fail == nil {
 			return err
 		}
-		if !fail.retry && !x.mayRetry(fail) {
+		if !fail.retry {
 			return x.giveUp(fail)
 		}
 		x.Metrics.Retry(x.rec.Endpoint, x.rec.Variant, fail.reason)
@@ -69,9 +69,10 @@ func (x *exchange) forward() *dialect.Error {
 }
 
 // mayRetry decides whether a failed attempt is followed by another one, elsewhere. Nothing is charged to the endpoint's budget for
-// one that never reached an engine, or whose engine is gone: it adds no load to that which the fleet had taken on. If the engine has
-// died of it, it must not go through the fleet: it gets one other.
-func (x *exchange) mayRetry(f *failure) bool {
+// one that never reached an engine, or whose engine is gone, as a second look may show: it adds no load to that which the fleet had
+// taken on. If the engine has died of it, it must not go through the fleet: it gets one other.
+func (c *call) mayRetry(f *failure) bool {
+	x := c.x
 	if f.final() || x.bound() || x.clientGone() || x.rec.Attempts >= x.plan.endpoint.MaxAttempts || !hasAnotherReplica(x.plan.variant.Pool.Fleet, x.tried) {
 		return false
 	}
@@ -81,7 +82,19 @@ func (x *exchange) mayRetry(f *failure) bool {
 	case failGivenUp.reason:
 		return x.rec.Attempts == 1
 	}
-	return x.plan.endpoint.Budget.Retry()
+	if x.plan.endpoint.Budget.Retry() {
+		return true
+	}
+	if f.reason != failReset.reason {
+		return false
+	}
+	outcome := c.broken(knockHold)
+	if outcome == health.ServerFault {
+		return false
+	}
+	*f = *failLost.because(f.err)
+	f.outcome = outcome
+	return true
 }
 
 // hasAnotherReplica says whether the fleet has a replica to offer that is not among those tried. One that was removed and is back
