@@ -233,27 +233,27 @@ func (c *call) failed(err error) *failure {
 
 // A replica that broke a connection is knocked at: one whose process is gone refuses others.
 const (
-	// knockLimit is how long that may take.
+	// knockLimit is how long it may take to open a connection.
 	knockLimit = 250 * time.Millisecond
-	// knockHold is how long a connection must stay open to show beyond doubt that somebody is there. The system closes the sockets of
-	// a killed process one after the other, and takes connections for it until it comes to the port; then it breaks them.
-	knockHold = 100 * time.Millisecond
-	// knocks are enough: of a process on its way out, one connection may be broken by its program and one by the system.
+	// knockHold is how long one must stay open to show beyond doubt that somebody is there. The system closes the sockets of a killed
+	// process one after the other, on a busy machine for some tenths of a second, and takes connections for it until it comes to the
+	// port; then it breaks them.
+	knockHold = time.Second
+	// knocks are enough: of those at a process on its way out, one may be broken by its program, one by the system, and one find no
+	// place in the port's queue.
 	knocks = 3
 )
 
 // broken is the outcome of a call whose connection the replica broke. It is more than this call's if the replica's port refuses: all
-// that wait there need not do so until the next probe, and however many they are, those that were reset may move. A replica that
-// takes a connection, and keeps it for so long, is there. That it is not may also be heard from another call in the meantime.
+// that wait there need not do so until the next probe, and however many they are, those that were reset may move. That it refuses may
+// also be heard from another call in the meantime. See knock for hold.
 func (c *call) broken(hold time.Duration) health.Outcome {
-	ctx, cancel := context.WithTimeout(c.ctx, knockLimit)
-	defer cancel()
 	for range knocks {
-		conn, err := c.x.plan.variant.Pool.Dial(ctx, "tcp", c.replica.URL().Host)
+		there, err := c.knock(hold)
 		if err != nil && health.OfError(err) == health.Refused {
 			return health.Refused
 		}
-		if err != nil || staysOpen(ctx, conn, hold) {
+		if there || hold == 0 {
 			break
 		}
 	}
@@ -263,16 +263,22 @@ func (c *call) broken(hold time.Duration) health.Outcome {
 	return health.ServerFault
 }
 
-// staysOpen says that the other side keeps a connection open for so long, or until ctx ends. The connection is closed then.
-func staysOpen(ctx context.Context, conn net.Conn, hold time.Duration) bool {
+// knock opens a connection to the replica and says whether that keeps it open for so long, or until the call ends.
+func (c *call) knock(hold time.Duration) (there bool, err error) {
+	ctx, cancel := context.WithTimeout(c.ctx, knockLimit)
+	defer cancel()
+	conn, err := c.x.plan.variant.Pool.Dial(ctx, "tcp", c.replica.URL().Host)
+	if err != nil {
+		return false, err
+	}
 	defer conn.Close()
 	if hold == 0 {
-		return true
+		return true, nil
 	}
 	_ = conn.SetReadDeadline(time.Now().Add(hold))
-	defer context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })()
+	defer context.AfterFunc(c.ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })()
 	n, err := conn.Read(make([]byte, 1))
-	return n > 0 || errors.Is(err, os.ErrDeadlineExceeded)
+	return n > 0 || errors.Is(err, os.ErrDeadlineExceeded), nil
 }
 
 // moved turns an answer that asks for another replica into a failure, if there is another to ask. The client gets the engine's
