@@ -56,7 +56,9 @@ func (p *wholePrompts) take(chain []uint64) *slot {
 		chosen, shared = p.longestFree(), 0
 	}
 	chosen.busy = true
-	if float64(shared) < minKept*float64(len(chosen.chain)) {
+	if len(chosen.chain) == 0 { // it may take one of which most is of no use to it
+		p.restore(chosen, chain)
+	} else if float64(shared) < minKept*float64(len(chosen.chain)) {
 		p.save(chosen.chain)
 		p.restore(chosen, chain)
 	}
@@ -100,7 +102,7 @@ func (p *wholePrompts) save(chain []uint64) {
 // of itself that this is.
 func (p *wholePrompts) restore(s *slot, chain []uint64) {
 	best, shared := -1, common(s.chain, chain)
-	kept := float64(shared) / float64(len(s.chain))
+	kept := float64(shared) / float64(max(1, len(s.chain)))
 	for i, other := range p.store {
 		n := common(other, chain)
 		if share := float64(n) / float64(len(other)); share >= minRestore && share > kept && n > shared {

@@ -70,6 +70,36 @@ func TestWholePromptsAreNotShared(t *testing.T) {
 	}
 }
 
+// A slot that has never had a prompt takes one out of the store, though most of it is of no use there: four servers did so in every run.
+func TestWholePromptsFillASlotThatNeverHadOne(t *testing.T) {
+	for share, want := range map[int]struct{ found, left int }{30: {30, 30}, 20: {0, 99}} {
+		core := newTestCore(t, Config{BlockSize: 1, Blocks: 300, MaxRunning: 2, Whole: true, Cost: flat})
+		stored := blocks(1, 100)
+		ask := func(chains ...[]uint64) (cached []int) {
+			var requests []*Request
+			for _, chain := range chains {
+				requests = append(requests, &Request{Chain: chain, PromptTokens: len(chain), OutputTokens: 1})
+			}
+			submit(t, core, requests...)
+			drain(core, 0)
+			for _, r := range requests {
+				cached = append(cached, r.Cached())
+			}
+			return cached
+		}
+		ask(stored)
+		second := after(stored, 15, 2, 85)
+		ask(second) // in the same slot, so that the first goes to the store
+		got := ask(after(second, 100, 3, 10), after(stored, share, 4, 100))
+		if got[1] != want.found {
+			t.Errorf("%d blocks in common: the slot that was never used found %d, want %d", share, got[1], want.found)
+		}
+		if got := ask(stored)[0]; got != want.left {
+			t.Errorf("%d blocks in common: the stored prompt found %d of itself afterwards, want %d", share, got, want.left)
+		}
+	}
+}
+
 func TestWholePromptsLeaveWithACancelledRequest(t *testing.T) {
 	core := newTestCore(t, Config{BlockSize: 1, MaxRunning: 1, Budget: 40, Whole: true, Cost: flat})
 	first, second := &Request{Chain: blocks(1, 100), PromptTokens: 100, OutputTokens: 1}, &Request{Chain: blocks(1, 100), PromptTokens: 100, OutputTokens: 1}
