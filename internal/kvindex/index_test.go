@@ -98,6 +98,9 @@ func (w *twins) compare(chain []uint64) error {
 		if got := w.matches.Of(h); got != want {
 			return fmt.Errorf("replica %d: match = %d, want %d", i, got, want)
 		}
+		if got, want := w.matches.Place(h), w.model.holders[i].replaced(chain); got != want {
+			return fmt.Errorf("replica %d: the chain takes the place of %d blocks, want %d", i, got, want)
+		}
 		if got, want := h.Len(), w.model.holders[i].len(); got != want || got > h.Capacity() {
 			return fmt.Errorf("replica %d: Len() = %d, want %d of %d", i, got, want, h.Capacity())
 		}

@@ -4,6 +4,7 @@ package kvindex
 // again. It is valid until the index changes.
 type Matches struct {
 	depths  []uint32 // by the number of the cache; 0: holds nothing of it
+	places  []uint32 // likewise, of whole prompts: blocks of the prompt whose place the chain would take
 	found   uint32   // how many caches of shared blocks have a depth, dead ones too
 	longest int
 }
@@ -16,6 +17,18 @@ func (m *Matches) Of(h *Holder) int {
 	return int(m.depths[h.id])
 }
 
+// Place returns how many blocks of h the chain would take the place of: of shared blocks those that it finds there, of whole prompts
+// the prompt of which it has at least half, if there is one.
+func (m *Matches) Place(h *Holder) int {
+	switch {
+	case h.kind == Shared:
+		return m.Of(h)
+	case int(h.id) >= len(m.places):
+		return 0
+	}
+	return int(m.places[h.id])
+}
+
 // Longest returns the greatest number of leading blocks that any replica is believed to hold.
 func (m *Matches) Longest() int { return m.longest }
 
@@ -26,18 +39,19 @@ func (x *Index) Match(chain []uint64, m *Matches) {
 		x.search(chain, x.step(chain, 1), step{k: len(chain) + 1}, m)
 	}
 	for _, h := range x.holders[Whole] {
-		k := h.cache.(*prompts).match(chain)
-		m.depths[h.id] = uint32(k)
+		k, place := h.cache.(*prompts).match(chain)
+		m.depths[h.id], m.places[h.id] = uint32(k), uint32(place)
 		m.longest = max(m.longest, k)
 	}
 }
 
 func (m *Matches) reset(n int) {
 	if cap(m.depths) < n {
-		m.depths = make([]uint32, n, n+n/4)
+		m.depths, m.places = make([]uint32, n, n+n/4), make([]uint32, n, n+n/4)
 	}
-	m.depths = m.depths[:n]
+	m.depths, m.places = m.depths[:n], m.places[:n]
 	clear(m.depths)
+	clear(m.places)
 	m.found, m.longest = 0, 0
 }
 

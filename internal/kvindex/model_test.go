@@ -134,15 +134,7 @@ func (h *modelHolder) usePrompt(chain []uint64, now uint32, decay float64) (held
 	if len(chain) == 0 {
 		return 0
 	}
-	best, nearest := 0, -1
-	for i, p := range h.prompts {
-		if n := shared(p.chain, chain); n > best && !h.open[p.visit] {
-			best, nearest = n, i
-		}
-	}
-	if nearest >= 0 && 2*best < len(h.prompts[nearest].chain) {
-		best, nearest = 0, -1
-	}
+	nearest, best := h.continued(chain)
 	use := 1.0
 	if nearest >= 0 {
 		use += decayed(h.prompts[nearest].count, now, decay)
@@ -151,6 +143,30 @@ func (h *modelHolder) usePrompt(chain []uint64, now uint32, decay float64) (held
 	h.prompts = slices.Insert(h.prompts, 0, modelPrompt{slices.Clone(chain), count{use, now}, h.visits})
 	h.fit()
 	return uint32(best)
+}
+
+// continued is the prompt whose place another takes, because it shares at least half of it, or -1.
+func (h *modelHolder) continued(chain []uint64) (nearest, best int) {
+	nearest = -1
+	for i, p := range h.prompts {
+		if n := shared(p.chain, chain); n > best && !h.open[p.visit] {
+			nearest, best = i, n
+		}
+	}
+	if nearest >= 0 && 2*best < len(h.prompts[nearest].chain) {
+		return -1, 0
+	}
+	return nearest, best
+}
+
+func (h *modelHolder) replaced(chain []uint64) int {
+	if h.kind == Shared {
+		return h.match(chain)
+	}
+	if i, _ := h.continued(chain); i >= 0 {
+		return len(h.prompts[i].chain)
+	}
+	return 0
 }
 
 // fit evicts what is beyond the capacity.

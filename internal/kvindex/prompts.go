@@ -61,10 +61,7 @@ func (c *prompts) use(chain []uint64, number uint32, t tick) Visit {
 	p := prompt{use: 1, last: t.now, visit: number, open: true}
 	var spare []uint64
 	i, held := c.nearest(chain)
-	if held > 0 && 2*held < len(c.list[i].chain) {
-		held = 0
-	}
-	if held > 0 {
+	if held = c.kept(i, held); held > 0 {
 		old := c.take(i)
 		spare, p.use = old.chain, float32(t.fade(old.use, old.last)+1)
 	}
@@ -130,8 +127,20 @@ func common(a, b []uint64, least int) int {
 	return low
 }
 
-func (c *prompts) match(chain []uint64) int {
-	_, shared := c.nearest(chain)
+// match returns how many blocks of the chain are there, and how many its use would take the place of.
+func (c *prompts) match(chain []uint64) (shared, place int) {
+	i, shared := c.nearest(chain)
+	if c.kept(i, shared) > 0 {
+		place = len(c.list[i].chain)
+	}
+	return shared, place
+}
+
+// kept is shared if that is enough of prompt i for another to take its place, else 0.
+func (c *prompts) kept(i, shared int) int {
+	if shared > 0 && 2*shared < len(c.list[i].chain) {
+		return 0
+	}
 	return shared
 }
 
