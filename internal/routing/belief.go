@@ -29,6 +29,7 @@ type belief struct {
 	doubt   float64   // what had been sent when the first of them was
 	cold    int       // of them, those most of which was missing far within the proven depth
 	sure    int       // its capacity when a prompt was last found, in blocks
+	lacking int       // the depth at which one whole prompt was missed, and none was found since that was as deep; 0 = none
 
 	restarts int  // that were noticed
 	filled   bool // blocks have been displaced since the last of them
@@ -114,18 +115,26 @@ func (b *belief) kept(f *flight) {
 		b.proven = f.depth // what was missing from less deep was no sign of a restart
 	}
 	b.proven = max(b.proven, f.depth)
+	if f.depth >= b.lacking {
+		b.lacking = 0
+	}
 	b.doubted, b.cold, b.sure = false, 0, b.holder.Capacity()
 }
 
 // missed takes the capacity towards the depth at which a block was found missing; one that lay beyond the capacity says only that it
 // is too large. A prompt most of which is gone where others have been found far deeper says nothing of the capacity: the engine may
-// have been restarted. What an engine keeps varies with what it runs, so close to the edge prompts are found and missed by turns.
+// have been restarted. Nor does one whole prompt, if others are found that were used as long ago: llama.cpp drops one for a slot that
+// has never had any. What an engine keeps varies with what it runs, so close to the edge prompts are found and missed by turns.
 func (b *belief) missed(f *flight, most bool) {
 	if !b.doubted {
 		b.doubted, b.doubt = true, f.used
 	}
 	if most && f.depth <= b.proven*3/4 {
 		b.cold++
+		return
+	}
+	if f.s.whole && b.lacking == 0 {
+		b.lacking = f.depth
 		return
 	}
 	now, pace, missing := b.holder.Capacity(), capacityPace, f.depth
@@ -178,7 +187,7 @@ func (b *belief) forgo(prefix uint64, ms float64) {
 func (b *belief) restarted() {
 	b.holder.Forget()
 	b.holder.SetCapacity(max(b.sure, b.holder.Capacity()))
-	b.doubted, b.cold, b.filled = false, 0, false
+	b.doubted, b.cold, b.filled, b.lacking = false, 0, false, 0
 	b.restarts++
 }
 

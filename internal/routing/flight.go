@@ -77,7 +77,7 @@ func (s *kvAware) regret(q *Query, c *Candidate) {
 		case b.replica == c.Replica:
 			b.forgone = 0
 		default:
-			b.forgo(d.chain[d.longest-1], c.Cost.Total+c.Cost.Waived-d.with(b, d.longest).Total)
+			b.forgo(d.chain[d.longest-1], c.Cost.Total+c.Cost.Waived-d.withLongest(b).Total)
 		}
 	}
 }

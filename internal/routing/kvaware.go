@@ -113,6 +113,7 @@ type decision struct {
 	batch   float64 // mean requests in flight
 	held    int     // blocks that the eligible replicas hold together
 	longest int     // blocks, among the eligible and untried
+	place   int     // blocks that are replaced where that is
 	deepest int     // blocks, in any cache
 	hotness float64 // use rate of the deepest block that any cache holds
 }
@@ -129,7 +130,10 @@ func (s *kvAware) decide(q *Query, v *fleet.View) decision {
 		d.batch += float64(r.InFlight()) / float64(len(v.Eligible))
 		d.held += s.beliefs[i].holder.Len()
 		if !slices.Contains(q.Tried, r) {
-			d.longest = max(d.longest, s.matches.Of(s.beliefs[i].holder))
+			h := s.beliefs[i].holder
+			if n := s.matches.Of(h); n > d.longest {
+				d.longest, d.place = n, s.matches.Place(h)
+			}
 		}
 	}
 	if d.deepest > 0 {
@@ -155,9 +159,9 @@ func (d *decision) score(b *belief) uint64 {
 // as much (the ski rental problem): later requests are served by the copy, too.
 func (d *decision) cost(b *belief) Cost {
 	blocks := d.matches.Of(b.holder)
-	c := d.with(b, blocks)
+	c := d.with(b, blocks, d.matches.Place(b.holder))
 	if blocks < d.longest && b.wanted == d.chain[d.longest-1] {
-		if price := c.Total - d.with(b, d.longest).Total; price > 0 && b.forgone >= price*(1-rounding) {
+		if price := c.Total - d.withLongest(b).Total; price > 0 && b.forgone >= price*(1-rounding) {
 			c.Waived = price
 			c.Total -= price
 		}
@@ -165,9 +169,12 @@ func (d *decision) cost(b *belief) Cost {
 	return c
 }
 
-// with works out what the request adds on a replica that holds that many blocks of it: to itself, to the others there, and to those
-// whose blocks it displaces.
-func (d *decision) with(b *belief, blocks int) Cost {
+// withLongest is what the request would add on a replica if that held as much of it as any.
+func (d *decision) withLongest(b *belief) Cost { return d.with(b, d.longest, d.place) }
+
+// with works out what the request adds on a replica that holds that many blocks of it, and where it takes the place of so many: to
+// itself, to the others there, and to those whose blocks it displaces.
+func (d *decision) with(b *belief, blocks, place int) Cost {
 	r := b.replica
 	hit := min(d.ratio.tokensOf(blocks*prompt.BlockBytes), max(0, d.tokens-1))
 	c := Cost{
@@ -179,24 +186,27 @@ func (d *decision) with(b *belief, blocks int) Cost {
 	c.Wait = d.latency.queue()*c.QueuedUnits + d.latency.request()*c.inFlight
 	c.Decode = d.decode.output * (perRequest*c.inFlight + perContext*c.OpenContext)
 	c.Others = c.inFlight * (interference*c.Own + d.decode.output*(perRequest+perContext*d.tokens))
-	c.Eviction = displacement * d.displaced(b.holder, blocks) * c.Own * (1 + interference*d.batch)
+	c.Eviction = displacement * d.displaced(b, blocks, place) * c.Own * (1 + interference*d.batch)
 	c.Total = c.Own + c.Wait + c.Decode + c.Others + c.Eviction
 	return c
 }
 
 // displaced is the share of the request's new blocks for which others must go, weighed by what those are worth: blocks that another
 // cache holds too are only a copy, which is worth making as far as it is used more often than what it displaces.
-func (d *decision) displaced(h *kvindex.Holder, blocks int) float64 {
-	fresh, over := float64(len(d.chain)-blocks), d.overflow(h, blocks)
+func (d *decision) displaced(b *belief, blocks, place int) float64 {
+	fresh, over := float64(len(d.chain)-blocks), d.overflow(b, place)
 	if fresh <= 0 || over <= 0 {
 		return 0
 	}
 	full := min(1, over/fresh)
+	if d.whole {
+		full = 1 // they go as a whole
+	}
 	copies := float64(d.deepest - blocks)
 	if copies <= 0 {
 		return full
 	}
-	_, tail, ok := h.Tail(d.now, d.fade)
+	_, tail, ok := b.holder.Tail(d.now, d.fade)
 	if !ok {
 		return full
 	}
@@ -204,18 +214,16 @@ func (d *decision) displaced(h *kvindex.Holder, blocks int) float64 {
 	return full * ((1 - share) + share*min(1, copyMargin*tail/d.hotness))
 }
 
-// overflow is how many blocks must go for the request's, less than 0 while there is room. Among whole prompts, one that does not
-// take the place of another needs room for all of it, and another goes as a whole.
-func (d *decision) overflow(h *kvindex.Holder, blocks int) float64 {
-	need := len(d.chain) - blocks
-	if d.whole && 2*blocks < len(d.chain) {
-		need = len(d.chain)
+// overflow is how many blocks must go for the request's, less than 0 while there is room, where it takes the place of some.
+//
+// Engines that cache whole prompts do not say how many, and what overflows is seen only when it is missed. So until one has shown how
+// much it holds, it is taken to be full of new prompts once it holds the mean of all and one more.
+func (d *decision) overflow(b *belief, place int) float64 {
+	need, capacity := len(d.chain)-place, b.holder.Capacity()
+	if d.whole && place == 0 && !b.learned && b.replica.Signals().CacheTokens == 0 {
+		capacity = min(capacity, d.held/len(d.view.Eligible)+need)
 	}
-	over := h.Len() + need - h.Capacity()
-	if d.whole && over > 0 {
-		over = max(over, need)
-	}
-	return float64(over)
+	return float64(b.holder.Len() + need - capacity)
 }
 
 // reason says what decided for a replica that holds that many blocks of the prompt.

@@ -97,11 +97,11 @@ func (e *engines) request(c prompt.Chain, n int) *exchange {
 			CachedTokens: min(cached*blockTokens, len(c.Blocks)*blockTokens-1), CachedKnown: true,
 		})
 	})
+	e.pass(50 * time.Millisecond)
 	for len(e.queue) > n {
 		e.queue[0]()
 		e.queue = e.queue[1:]
 	}
-	e.pass(50 * time.Millisecond)
 	return x
 }
 
@@ -166,6 +166,39 @@ func TestKVAwareChatsDoNotInflateTheCapacity(t *testing.T) {
 	for _, each := range r.replicas() {
 		if got := e.capacity(each); got < truth/2 || got > truth*3/2 {
 			t.Errorf("%s: believed %d blocks, want about %d", each.ID(), got, truth)
+		}
+	}
+}
+
+// TestKVAwareTakesOneMissForChance among whole prompts: llama.cpp may drop one to fill a slot that has never had any.
+func TestKVAwareTakesOneMissForChance(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		r := newRig(t, 1, Options{WholePrompts: whole})
+		on := r.s.known[r.rank(document(0, 20))[0].Replica]
+		for id := range uint64(4) {
+			r.send(document(id, 20)).answer()
+		}
+		answer := func(id uint64, cached int) {
+			x := r.send(document(id, 20))
+			x.firstToken()
+			x.end(Outcome{Answered: true, PromptTokens: 20 * blockTokens, CachedTokens: cached, CachedKnown: true, OutputTokens: 1})
+		}
+		answer(1, 0) // the third by last use
+		if on.learned == whole {
+			t.Errorf("whole %t: after a miss the capacity is %d", whole, on.holder.Capacity())
+		}
+		if !whole {
+			continue
+		}
+		answer(2, 20*blockTokens-1) // as deep as that one was
+		answer(0, 0)
+		if on.learned {
+			t.Errorf("two misses with a find as deep between them: the capacity is %d", on.holder.Capacity())
+		}
+		answer(0, 20*blockTokens-1) // less deep
+		answer(3, 0)
+		if !on.learned {
+			t.Errorf("two misses with nothing found as deep between them: the capacity is still %d", on.holder.Capacity())
 		}
 	}
 }

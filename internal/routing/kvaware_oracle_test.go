@@ -15,7 +15,8 @@ import (
 // believes the same capacity throughout, and is told the coefficients.
 type oracle struct {
 	whole    bool
-	capacity int // blocks of each replica
+	guessed  bool // the capacity is
+	capacity int  // blocks of each replica
 	fade     float64
 	visits   int
 	uses     map[uint64]usage // of blocks that some cache of shared blocks holds
@@ -125,11 +126,11 @@ func (o *oracle) tail(r *oracleReplica) usage {
 // costs are those of one request on every replica, and what of them is waived.
 func (o *oracle) costs(chain []uint64, now float64) (costs, waived []float64) {
 	o.land(now)
-	longest := o.longest(chain)
+	longest, place := o.longest(chain)
 	for _, r := range o.replicas {
-		cost, waiver := o.cost(r, chain, o.hit(r, chain), now), 0.0
+		cost, waiver := o.cost(r, chain, o.hit(r, chain), o.place(r, chain), now), 0.0
 		if o.hit(r, chain) < longest && r.wanted == chain[longest-1] {
-			if price := cost - o.cost(r, chain, longest, now); price > 0 && r.forgone >= price*(1-1e-9) {
+			if price := cost - o.cost(r, chain, longest, place, now); price > 0 && r.forgone >= price*(1-1e-9) {
 				waiver = price
 			}
 		}
@@ -138,23 +139,36 @@ func (o *oracle) costs(chain []uint64, now float64) (costs, waived []float64) {
 	return costs, waived
 }
 
-// longest is how many leading blocks any replica holds.
-func (o *oracle) longest(chain []uint64) (blocks int) {
+// longest is how many leading blocks any replica holds, and how many the prompt would take the place of on the first that does.
+func (o *oracle) longest(chain []uint64) (blocks, place int) {
 	for _, r := range o.replicas {
-		blocks = max(blocks, o.hit(r, chain))
+		if n := o.hit(r, chain); n > blocks {
+			blocks, place = n, o.place(r, chain)
+		}
 	}
-	return blocks
+	return blocks, place
+}
+
+// place is how many blocks a prompt would take the place of.
+func (o *oracle) place(r *oracleReplica, chain []uint64) int {
+	if !o.whole {
+		return o.hit(r, chain)
+	}
+	if at, _ := o.continued(r, chain); at >= 0 {
+		return len(r.entries[at].chain)
+	}
+	return 0
 }
 
 // regret adds up, on every replica that has not got the longest prefix, what it would have saved there.
 func (o *oracle) regret(chosen *oracleReplica, chain []uint64, now float64) {
-	longest := o.longest(chain)
+	longest, place := o.longest(chain)
 	if longest == 0 {
 		return
 	}
-	paid := o.cost(chosen, chain, o.hit(chosen, chain), now)
+	paid := o.cost(chosen, chain, o.hit(chosen, chain), o.place(chosen, chain), now)
 	for _, r := range o.replicas {
-		saving := paid - o.cost(r, chain, longest, now)
+		saving := paid - o.cost(r, chain, longest, place, now)
 		switch {
 		case o.hit(r, chain) == longest:
 		case r == chosen:
@@ -190,8 +204,8 @@ func (o *oracle) wait(r *oracleReplica) (ms float64) {
 	return ms
 }
 
-// cost is that of a request on a replica, if it holds so many leading blocks.
-func (o *oracle) cost(r *oracleReplica, chain []uint64, hit int, now float64) float64 {
+// cost is that of a request on a replica, if it holds so many leading blocks and the prompt takes the place of so many.
+func (o *oracle) cost(r *oracleReplica, chain []uint64, hit, place int, now float64) float64 {
 	own := o.own(chain, hit)
 	ms := own + o.wait(r)
 	for _, f := range r.flights {
@@ -202,23 +216,23 @@ func (o *oracle) cost(r *oracleReplica, chain []uint64, hit int, now float64) fl
 	for _, other := range o.replicas {
 		inFlight += float64(len(other.flights)) / float64(len(o.replicas))
 	}
-	return ms + o.eviction(r, chain, hit, now)*(1+0.2*inFlight)
+	return ms + o.eviction(r, chain, hit, place, now)*(1+0.2*inFlight)
 }
 
-func (o *oracle) eviction(r *oracleReplica, chain []uint64, hit int, now float64) float64 {
-	deepest := o.longest(chain)
+func (o *oracle) eviction(r *oracleReplica, chain []uint64, hit, place int, now float64) float64 {
+	deepest, _ := o.longest(chain)
 	fresh, room := len(chain)-hit, o.capacity-r.size()
 	if fresh == 0 {
 		return 0
 	}
 	displaced := float64(min(fresh, max(0, fresh-room))) / float64(fresh)
 	if o.whole {
-		need := fresh
-		if hit*2 < len(chain) {
-			need = len(chain)
+		need, all := len(chain)-place, 0
+		for _, other := range o.replicas {
+			all += other.size()
 		}
 		displaced = 0
-		if need > room {
+		if need > room || o.guessed && place == 0 && r.size() > all/len(o.replicas) {
 			displaced = 1
 		}
 	}
@@ -305,15 +319,8 @@ func (o *oracle) keepPrompt(r *oracleReplica, chain []uint64, now float64) (held
 	if len(chain) == 0 {
 		return 0
 	}
-	entry, at := oracleEntry{chain: chain, visit: o.visits, usage: usage{1, now}}, -1
-	for i, e := range r.entries {
-		if n := leading(e.chain, chain); n > held && !r.open(e) {
-			held, at = n, i
-		}
-	}
-	if at >= 0 && 2*held < len(r.entries[at].chain) {
-		held, at = 0, -1
-	}
+	entry := oracleEntry{chain: chain, visit: o.visits, usage: usage{1, now}}
+	at, held := o.continued(r, chain)
 	if at >= 0 {
 		entry.count += o.faded(r.entries[at].usage, now)
 		r.entries = slices.Delete(r.entries, at, at+1)
@@ -323,6 +330,20 @@ func (o *oracle) keepPrompt(r *oracleReplica, chain []uint64, now float64) (held
 		r.entries = r.entries[:len(r.entries)-1]
 	}
 	return held
+}
+
+// continued is the prompt whose place another takes, because it has at least half of it, or -1.
+func (o *oracle) continued(r *oracleReplica, chain []uint64) (at, held int) {
+	at = -1
+	for i, e := range r.entries {
+		if n := leading(e.chain, chain); n > held && !r.open(e) {
+			at, held = i, n
+		}
+	}
+	if at >= 0 && 2*held < len(r.entries[at].chain) {
+		return -1, 0
+	}
+	return at, held
 }
 
 func (o *oracle) end(f *oracleFlight, undo bool) {
@@ -386,12 +407,13 @@ func newHistory(t *testing.T, rt *rapid.T) *history {
 	n := rapid.IntRange(1, 5).Draw(rt, "replicas")
 	h := &history{
 		rig: newRig(t, n, Options{WholePrompts: whole}),
-		o:   &oracle{whole: whole, capacity: rapid.IntRange(1, 80).Draw(rt, "capacity"), fade: 30_000, uses: map[uint64]usage{}},
+		o:   &oracle{whole: whole, guessed: rapid.Bool().Draw(rt, "guessed"), capacity: rapid.IntRange(1, 80).Draw(rt, "capacity"), fade: 30_000, uses: map[uint64]usage{}},
 	}
 	h.start = h.rig.now
 	h.rig.rank(prompt.Chain{}) // so that there are beliefs
 	for _, r := range h.rig.replicas() {
 		h.rig.s.known[r].holder.SetCapacity(h.o.capacity)
+		h.rig.s.known[r].learned = !h.o.guessed
 		h.o.replicas = append(h.o.replicas, &oracleReplica{})
 	}
 	return h

@@ -190,6 +190,42 @@ func TestKVAwareFillsCachesOfUnknownSizeEvenly(t *testing.T) {
 	}
 }
 
+// TestKVAwareLeavesNoCacheOfUnknownSizeEmpty has a common preamble, which draws new prompts to where it is already.
+func TestKVAwareLeavesNoCacheOfUnknownSizeEmpty(t *testing.T) {
+	behindPreamble := func(id uint64) prompt.Chain { return chain(text(0, 5), text(id, 15)) }
+	for _, known := range []bool{false, true} {
+		r := newRig(t, 4, Options{WholePrompts: true})
+		if known {
+			r.publish(1<<20, 16)
+		}
+		served := map[*fleet.Replica]int{}
+		for id := range uint64(12) {
+			x := r.send(behindPreamble(id + 1))
+			r.pass(100 * time.Millisecond)
+			x.answer()
+			served[x.Replica]++
+		}
+		want := 4
+		if known {
+			want = 1
+		}
+		if len(served) != want {
+			t.Errorf("size known %t: %d replicas hold 12 documents, want %d", known, len(served), want)
+		}
+		for _, n := range served {
+			if n > 12/want+1 {
+				t.Errorf("size known %t: a replica holds %d of 12 documents", known, n)
+			}
+		}
+		first := r.send(behindPreamble(1))
+		first.answer()
+		longer := r.rank(chain(text(0, 5), text(1, 15), text(1, 25)))[0]
+		if longer.Replica != first.Replica || longer.Reason != Affinity {
+			t.Errorf("size known %t: a prompt that takes another's place goes to %s by %s", known, longer.Replica.ID(), longer.Reason)
+		}
+	}
+}
+
 func TestKVAwareSlowStartWithholdsColdWorkOnly(t *testing.T) {
 	r := newRig(t, 0, Options{})
 	r.f = fleet.New(fleet.Options{SlowStart: 10 * time.Second, Now: func() time.Time { return r.now }})

@@ -1,6 +1,9 @@
 package routing
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // latency learns how long the engines of an endpoint take, from every answer. Times are in milliseconds; work is in units, the
 // prefill of one token without context (see units).
@@ -16,6 +19,7 @@ type latency struct {
 	own   regression // base and prefill
 	wait  regression // queue and request
 	whole float64    // mean units of a whole prompt, uncached; 0 before the first answer
+	first []float64  // times of the first answers of idle replicas, in what they should have been by the priors, in order of size
 }
 
 // features are what was known of a request when it was dispatched.
@@ -57,6 +61,7 @@ func (l *latency) observe(x features, ms float64) {
 	}
 	l.whole += 0.01 * (x.whole - l.whole)
 	l.own.scale[1], l.wait.scale[0] = l.whole, l.whole
+	l.calibrate(x, ms)
 
 	own := l.base() + l.prefill()*x.units
 	wait := l.wait.theta[0]*x.queued + l.wait.theta[1]*x.inFlight
@@ -65,6 +70,30 @@ func (l *latency) observe(x features, ms float64) {
 
 	l.wait.limit = l.prefill()
 	l.wait.add([2]float64{x.queued, x.inFlight}, max(0, ms-l.base()-l.prefill()*x.units), 1)
+}
+
+// Constants of calibrate.
+const (
+	firstAnswers = 4  // of idle replicas
+	farOff       = 2  // times that engines are slower or faster than the priors where these are of no use
+	mostOff      = 50 // times that they can be
+)
+
+// calibrate brings the priors to the engines' order of magnitude if they are far off. Answers do that in the end, but the first
+// dozens of them decide where prompts are kept, and hits say nothing of prefill.
+func (l *latency) calibrate(x features, ms float64) {
+	if x.queued > 0 || x.inFlight > 0 || len(l.first) == firstAnswers || l.own.seen > ridge {
+		return
+	}
+	l.first = append(l.first, ms/(priorBase+priorPrefill*x.units))
+	slices.Sort(l.first)
+	slowness := l.first[(len(l.first)-1)/2]
+	if slowness > 1./farOff && slowness < farOff {
+		slowness = 1
+	}
+	slowness = min(max(1./mostOff, slowness), mostOff)
+	l.own.target[1] = slowness * priorPrefill
+	l.wait.target = [2]float64{slowness * priorQueue, slowness * priorRequest}
 }
 
 // regression fits y = theta[0]*x[0] + theta[1]*x[1] with both at least 0, by recursive least squares that forget.

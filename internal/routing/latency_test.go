@@ -101,6 +101,31 @@ func TestLatencyFollowsAChangeOfRegime(t *testing.T) {
 	near(t, "queue", l.queue(), 0.32, 0.2)
 }
 
+// TestLatencyFindsTheOrderOfMagnitude by answers of idle replicas, of which one took far too long.
+func TestLatencyFindsTheOrderOfMagnitude(t *testing.T) {
+	missed := features{units: 1000, whole: 1000}
+	for slowness, factor := range map[float64]float64{0.1: 0.1, 0.7: 1, 1: 1, 1.5: 1, 10: 10, 1000: 50} {
+		l := newLatency()
+		for _, outlier := range []float64{1, 1, 30, 1} {
+			l.observe(missed, outlier*slowness*(priorBase+priorPrefill*missed.units))
+		}
+		near(t, "prefill", l.own.target[1], factor*priorPrefill, 0.01)
+		near(t, "queue", l.wait.target[0], factor*priorQueue, 0.01)
+		near(t, "request", l.wait.target[1], factor*priorRequest, 0.01)
+	}
+	l := newLatency()
+	learn(&l, 200, linear(priorBase, priorPrefill, priorQueue, priorRequest, 0), busy(0.5, 4), newRand(6))
+	for range 10 {
+		l.observe(missed, 1e4)
+	}
+	near(t, "prefill, when much is known", l.own.target[1], priorPrefill, 0.1)
+	l = newLatency()
+	for range 10 {
+		l.observe(features{units: 1000, whole: 1000, queued: 1000, inFlight: 1}, 1e4)
+	}
+	near(t, "prefill, of busy replicas", l.own.target[1], priorPrefill, 0.1)
+}
+
 func TestLatencyBeginsWithItsPriors(t *testing.T) {
 	l := newLatency()
 	if l.base() != 12 || l.prefill() != 0.08 || l.queue() != 0.08 || l.request() != 0.06 {
