@@ -150,7 +150,9 @@ func (f *flight) teach(o Outcome, seen bool) {
 	s, tokens := f.s, float64(o.OutputTokens)
 	took, first := milliseconds(o.At.Sub(f.began)), milliseconds(f.ttft)
 	inFlight, context := (f.inFlight+float64(f.on.replica.InFlight()))/2, (f.context+f.on.context)/2
-	if !seen {
+	if seen {
+		s.latency.calibrate(f.at, first)
+	} else {
 		first = took - max(0, tokens-1)*s.decode.step(inFlight, context)
 	}
 	s.latency.observe(f.at, max(0, first))

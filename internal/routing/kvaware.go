@@ -214,16 +214,16 @@ func (d *decision) displaced(b *belief, blocks, place int) float64 {
 	return full * ((1 - share) + share*min(1, copyMargin*tail/d.hotness))
 }
 
-// overflow is how many blocks must go for the request's, less than 0 while there is room, where it takes the place of some.
+// overflow is how many blocks must go for the request's, at most 0 while there is room, where it takes the place of some.
 //
 // Engines that cache whole prompts do not say how many, and what overflows is seen only when it is missed. So until one has shown how
-// much it holds, it is taken to be full of new prompts once it holds the mean of all and one more.
+// much it holds, it is taken to have no room for new ones while it holds more than the mean of all.
 func (d *decision) overflow(b *belief, place int) float64 {
-	need, capacity := len(d.chain)-place, b.holder.Capacity()
+	over := b.holder.Len() + len(d.chain) - place - b.holder.Capacity()
 	if d.whole && place == 0 && !b.learned && b.replica.Signals().CacheTokens == 0 {
-		capacity = min(capacity, d.held/len(d.view.Eligible)+need)
+		over = max(over, b.holder.Len()-d.held/len(d.view.Eligible))
 	}
-	return float64(b.holder.Len() + need - capacity)
+	return float64(over)
 }
 
 // reason says what decided for a replica that holds that many blocks of the prompt.

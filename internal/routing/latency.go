@@ -61,7 +61,6 @@ func (l *latency) observe(x features, ms float64) {
 	}
 	l.whole += 0.01 * (x.whole - l.whole)
 	l.own.scale[1], l.wait.scale[0] = l.whole, l.whole
-	l.calibrate(x, ms)
 
 	own := l.base() + l.prefill()*x.units
 	wait := l.wait.theta[0]*x.queued + l.wait.theta[1]*x.inFlight
@@ -79,8 +78,8 @@ const (
 	mostOff      = 50 // times that they can be
 )
 
-// calibrate brings the priors to the engines' order of magnitude if they are far off. Answers do that in the end, but the first
-// dozens of them decide where prompts are kept, and hits say nothing of prefill.
+// calibrate brings the priors to the engines' order of magnitude if they are far off, by an answer whose first token was seen after ms.
+// Answers do that in the end, but the first dozens of them decide where prompts are kept, and hits say nothing of prefill.
 func (l *latency) calibrate(x features, ms float64) {
 	if x.queued > 0 || x.inFlight > 0 || len(l.first) == firstAnswers || l.own.seen > ridge {
 		return

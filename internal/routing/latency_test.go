@@ -107,7 +107,7 @@ func TestLatencyFindsTheOrderOfMagnitude(t *testing.T) {
 	for slowness, factor := range map[float64]float64{0.1: 0.1, 0.7: 1, 1: 1, 1.5: 1, 10: 10, 1000: 50} {
 		l := newLatency()
 		for _, outlier := range []float64{1, 1, 30, 1} {
-			l.observe(missed, outlier*slowness*(priorBase+priorPrefill*missed.units))
+			l.calibrate(missed, outlier*slowness*(priorBase+priorPrefill*missed.units))
 		}
 		near(t, "prefill", l.own.target[1], factor*priorPrefill, 0.01)
 		near(t, "queue", l.wait.target[0], factor*priorQueue, 0.01)
@@ -116,12 +116,12 @@ func TestLatencyFindsTheOrderOfMagnitude(t *testing.T) {
 	l := newLatency()
 	learn(&l, 200, linear(priorBase, priorPrefill, priorQueue, priorRequest, 0), busy(0.5, 4), newRand(6))
 	for range 10 {
-		l.observe(missed, 1e4)
+		l.calibrate(missed, 1e4)
 	}
 	near(t, "prefill, when much is known", l.own.target[1], priorPrefill, 0.1)
 	l = newLatency()
 	for range 10 {
-		l.observe(features{units: 1000, whole: 1000, queued: 1000, inFlight: 1}, 1e4)
+		l.calibrate(features{units: 1000, whole: 1000, queued: 1000, inFlight: 1}, 1e4)
 	}
 	near(t, "prefill, of busy replicas", l.own.target[1], priorPrefill, 0.1)
 }

@@ -36,7 +36,7 @@ const (
 	kibibytes   = 1   // that a token takes in the cache
 
 	// draws is how many simulations, each with its own chance, show what chance does.
-	draws = 9
+	draws = 29
 	// margin is how far a figure may be from all of them, as a share.
 	margin = 0.15
 )
