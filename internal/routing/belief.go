@@ -141,8 +141,8 @@ func (b *belief) missed(f *flight, most bool) {
 	if f.s.whole {
 		missing -= len(f.chain.Blocks) / 2 // it did not fit as a whole, and by how much is not known
 	}
-	if !b.learned && b.replica.Signals().CacheTokens == 0 {
-		pace = 1 // what was believed so far was a guess
+	if b.guessed() {
+		pace = 1
 	}
 	next := float64(now) * (1 - capacityStep)
 	if missing < now {
@@ -201,6 +201,9 @@ func (s *kvAware) resize(b *belief) {
 		b.setCapacity(s.blocks(float64(published)))
 	}
 }
+
+// guessed says that its capacity is what was first believed: neither the engine nor its answers have said anything of it.
+func (b *belief) guessed() bool { return !b.learned && b.replica.Signals().CacheTokens == 0 }
 
 // setCapacity leaves small changes alone: they come with every answer that moves the bytes per token.
 func (b *belief) setCapacity(blocks int) {

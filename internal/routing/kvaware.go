@@ -142,13 +142,13 @@ func (s *kvAware) decide(q *Query, v *fleet.View) decision {
 	return d
 }
 
-// score orders replicas on which the request costs the same. Engines that cache whole prompts do not say how much they hold, and what
-// overflows is seen only when it is missed: so those that hold no more than the mean come first.
+// score orders replicas on which the request costs the same. Of those that cache whole prompts, the ones that hold no more than the mean
+// come first: see overflow.
 func (d *decision) score(b *belief) uint64 {
 	score := Score(d.key, b.replica.Hash())
 	if d.whole && len(d.chain) > 0 {
 		score >>= 1
-		if b.holder.Len()*len(d.view.Eligible) <= d.held {
+		if d.beyondMean(b) <= 0 {
 			score |= 1 << 63
 		}
 	}
@@ -220,11 +220,14 @@ func (d *decision) displaced(b *belief, blocks, place int) float64 {
 // much it holds, it is taken to have no room for new ones while it holds more than the mean of all.
 func (d *decision) overflow(b *belief, place int) float64 {
 	over := b.holder.Len() + len(d.chain) - place - b.holder.Capacity()
-	if d.whole && place == 0 && !b.learned && b.replica.Signals().CacheTokens == 0 {
-		over = max(over, b.holder.Len()-d.held/len(d.view.Eligible))
+	if d.whole && place == 0 && b.guessed() {
+		over = max(over, d.beyondMean(b))
 	}
 	return float64(over)
 }
+
+// beyondMean is how many blocks more than the mean of the eligible replicas one holds.
+func (d *decision) beyondMean(b *belief) int { return b.holder.Len() - d.held/len(d.view.Eligible) }
 
 // reason says what decided for a replica that holds that many blocks of the prompt.
 func (d *decision) reason(blocks int) Reason {
